@@ -2,7 +2,9 @@
 
     python -m experiments.mpc_latency [--quick] [--out DIR] [--seed N]
 
-Writes DIR/mpc_latency.json.  A cycle moves the target, shifts the plan and takes one iteration.
+Writes DIR/mpc_latency.json.  A cycle moves the target, shifts the plan and takes one iteration.  Ten problems with
+limits of states are controlled so under noise, beside solves to convergence: the ratio of the largest costs of plans,
+and how much more was executed.
 """
 
 import sys
@@ -12,10 +14,12 @@ from rich.table import Table
 
 from experiments.harness import Experiment, Run, quick, seed, table
 from experiments.mpc_latency.balance import compare
+from experiments.mpc_latency.renewed import NOISES, SOLVERS, disturbed
 from experiments.mpc_latency.study import WARM_UP, measure
+from experiments.mpc_latency.ten import TEN
 
-CYCLES, LONG, RUNS = 1000, 10_000, 10
-QUICK_CYCLES, QUICK_LONG, QUICK_RUNS = 60, 300, 1
+CYCLES, LONG, RUNS, RENEWALS = 1000, 10_000, 10, 300
+QUICK_CYCLES, QUICK_LONG, QUICK_RUNS, QUICK_RENEWALS = 60, 300, 1, 12
 
 
 def latency_table(latency: dict[str, Any]) -> Table:
@@ -51,6 +55,22 @@ def loss_table(balance: dict[str, Any]) -> Table:
     )  # fmt: skip
 
 
+def renewals_table(renewals: list[dict[str, Any]]) -> Table:
+    """Every problem, solver and noise."""
+    return table(
+        "plans renewed by one iteration a cycle, beside solves to convergence",
+        ("problem", "solver"),
+        ("noise", "largest cost", "ratio", "executed", "violation", "no step", "of these unsaid"),
+        [[
+            (
+                row["problem"], row["solver"], f"{row['noise']:.0e}", f"{row['largest']:.4g}", f"{row['ratio']:.3f}",
+                f"{100.0 * row['excess']:+.2f} %", f"{row['violation']:.1g}", f"{row['without']}", f"{row['silent']}",
+            )
+            for row in renewals
+        ]],
+    )  # fmt: skip
+
+
 def memory_line(memory: dict[str, Any]) -> str:
     """How the process grew."""
     return f"memory over {memory['cycles']} constrained cycles: {memory['growth_kb']:+.0f} kB"
@@ -60,9 +80,14 @@ def study(run: Run) -> dict[str, Any]:
     """All measurements."""
     small = run.options.quick
     cycles, long = (QUICK_CYCLES, QUICK_LONG) if small else (CYCLES, LONG)
-    advance = run.counter("cycles", WARM_UP + cycles + long)
+    renewals = QUICK_RENEWALS if small else RENEWALS
+    advance = run.counter("cycles", WARM_UP + cycles + long + renewals * len(TEN) * len(NOISES) * (1 + len(SOLVERS)))
     results = measure(cycles, long, run.options.seed, advance)
-    return {**results, "balance": compare(QUICK_RUNS if small else RUNS, run.options.seed)}
+    return {
+        **results,
+        "balance": compare(QUICK_RUNS if small else RUNS, run.options.seed),
+        "renewals": disturbed(renewals, run.options.seed, advance),
+    }
 
 
 main = Experiment(
@@ -74,6 +99,7 @@ main = Experiment(
         latency_table(results["latency"]),
         memory_line(results["memory"]),
         loss_table(results["balance"]),
+        renewals_table(results["renewals"]),
     ),
     width=120,
 )

@@ -62,38 +62,28 @@ def motion(
     way = trajopt.Problem(system, problem.x0, cycles, problem.running_costs)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rest = trajopt.DDP(max_iterations=1000).solve(prepared.at(x), warm_start=prepared.shifted(plan))
-    return Motion(
-        np.array(plans), way.objective.value(np.array(xs), np.array(us)) + rest.cost, violation, without, silent
-    )
+        rest = trajopt.DDP(max_iterations=1000).solve(prepared.at(x), warm_start=plan)
+    executed = way.objective.value(np.array(xs), np.array(us)) + rest.cost
+    return Motion(np.array(plans), executed, violation, without, silent)
 
 
-def compare(cycles: int, seed: int, names: tuple[str, ...] = tuple(TEN), advance: Callable[[], Any] = lambda: None):
+def disturbed(cycles: int, seed: int, advance: Callable[[], Any] = lambda: None) -> list[dict[str, Any]]:
     """For every problem, noise and solver: ratio of the largest costs of plans, relative excess of the cost of what was
     executed, largest violations, and cycles without a step."""
     rows = []
-    for name in names:
-        problem = TEN[name]()
+    for name, make in TEN.items():
+        problem = make()
         start = start_of(problem)
         for noise in NOISES:
             best = motion(problem, trajopt.DDP(), start, noise, cycles, seed, advance)
             for kind, solver in SOLVERS.items():
                 found = motion(problem, solver, start, noise, cycles, seed, advance)
-                rows.append(
-                    {
-                        "problem": name,
-                        "solver": kind,
-                        "noise": noise,
-                        "largest": float(found.plans.max()),
-                        "largest_converged": float(best.plans.max()),
-                        "ratio": float(found.plans.max() / best.plans.max()),
-                        "executed": found.executed,
-                        "excess": found.executed / best.executed - 1.0,
-                        "violation": found.violation,
-                        "violation_converged": best.violation,
-                        "without": found.without,
-                        "without_converged": best.without,
-                        "silent": found.silent,
-                    }
-                )
+                largest, converged = float(found.plans.max()), float(best.plans.max())
+                rows.append({
+                    "problem": name, "solver": kind, "noise": noise, "largest": largest,
+                    "largest_converged": converged, "ratio": largest / converged, "executed": found.executed,
+                    "excess": found.executed / best.executed - 1.0, "violation": found.violation,
+                    "violation_converged": best.violation, "without": found.without,
+                    "without_converged": best.without, "silent": found.silent,
+                })  # fmt: skip
     return rows

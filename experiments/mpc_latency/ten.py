@@ -11,6 +11,7 @@ import numpy as np
 import dynamics
 import problems
 import trajopt
+from problems import quadrotor as flyer
 from trajopt import ControlBounds, ControlCost, Problem, ResidualConstraint, StateBounds, StateCost, residual
 
 FREE = np.inf
@@ -67,12 +68,15 @@ def point_mass() -> Problem:
     goal, speed = [3.0, 0.3, 0.0, 0.0], np.array([FREE, FREE, 1.0, 1.0])
     return Problem(
         system, np.zeros(4), 40, [ControlCost(0.02)], [StateCost(system, goal, [5.0, 5.0, 1.0, 1.0])],
-        [ControlBounds(-3.0, 3.0), StateBounds(system, -speed, speed), _apart(system, (1.0, 0.15, 0.5), (2.1, 0.5, 0.4))],
+        [
+            ControlBounds(-3.0, 3.0), StateBounds(system, -speed, speed),
+            _apart(system, (1.0, 0.15, 0.5), (2.1, 0.5, 0.4)),
+        ],
     )  # fmt: skip
 
 
 def bicycle() -> Problem:
-    """A car (x, y, heading, speed, steering) changes its lane around a parked one; controls: acceleration, steering rate.
+    """A car (x, y, heading, speed, steering) goes around a parked one; controls: acceleration, steering rate.
 
     Wheels are 2.7 m apart; its acceleration to the side is limited too.
     """
@@ -171,17 +175,16 @@ def cart_pole() -> Problem:
 
 def quadrotor() -> Problem:
     """A quadrotor flies to a hover, its tilt and its speeds limited."""
-    from problems import quadrotor as robot  # noqa: PLC0415  the module, not its problem
-
-    model = robot.model()
-    system = dynamics.RigidBodySystem(model, 0.05, actuation=robot.actuation())
+    model = flyer.model()
+    system = dynamics.RigidBodySystem(model, 0.05, actuation=flyer.actuation())
     start, free = dynamics.neutral(model), np.full(3, FREE)
     x0, hover = system.state(start), dynamics.gravity_forces(model, start)[2] / 4.0
     goal = system.integrate(x0, np.r_[2.0, -1.0, 1.0, 0.0, 0.0, 1.0, np.zeros(6)])
     largest = np.r_[free, 0.25, 0.25, FREE, 1.5, 1.5, 1.5, 2.0, 2.0, 2.0]
     weights = np.r_[np.full(3, 1.0), np.full(3, 0.5), np.full(6, 0.1)]
     return Problem(
-        system, x0, 30, [StateCost(system, goal, weights), ControlCost(0.05, hover)], [StateCost(system, goal, 100.0 * weights)],
+        system, x0, 30, [StateCost(system, goal, weights), ControlCost(0.05, hover)],
+        [StateCost(system, goal, 100.0 * weights)],
         [ControlBounds(0.0, 2.0 * hover), StateBounds(system, -largest, largest, reference=x0)],
         us_init=np.full((30, 4), hover),
     )  # fmt: skip

@@ -13,20 +13,24 @@ from experiments.mpc_latency import balance
 from experiments.mpc_latency.__main__ import main
 from experiments.mpc_latency.scene import CENTRE, RADIUS, TARGET, follow, target
 from experiments.mpc_latency.study import SOLVERS, Loop
+from experiments.mpc_latency.ten import TEN
 
 
 def test_what_it_writes(tmp_path, monkeypatch):
-    for name, value in (("QUICK_CYCLES", 5), ("QUICK_LONG", 5)):
+    for name, value in (("QUICK_CYCLES", 5), ("QUICK_LONG", 5), ("QUICK_RENEWALS", 2)):
         monkeypatch.setattr(f"experiments.mpc_latency.__main__.{name}", value)
     for name, value in (("WARM_UP", 2), ("PROFILED", 3)):
         monkeypatch.setattr(f"experiments.mpc_latency.study.{name}", value)
     monkeypatch.setattr("experiments.mpc_latency.__main__.compare", lambda runs, seed: {})
+    monkeypatch.setattr("experiments.mpc_latency.renewed.NOISES", (1e-5,))
     assert main(["--quick", "--out", str(tmp_path), "--seed", "0"]) == 0
     results = json.loads((tmp_path / "mpc_latency.json").read_text())
     assert len(results["latency"]) == 4 and results["memory"]["cycles"] == 5
     for entry in results["latency"].values():
         assert 0.0 < entry["kernels_ms"] < entry["p99_ms"] and entry["median_ms"] <= entry["p99_ms"]
         assert entry["python_calls"] > 100
+    assert {row["problem"] for row in results["renewals"]} == set(TEN)
+    assert all(row["silent"] == 0 and row["ratio"] <= 1.3 for row in results["renewals"])
 
 
 @pytest.mark.parametrize("name", SOLVERS)

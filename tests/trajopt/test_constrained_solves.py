@@ -280,7 +280,7 @@ def promising_nothing(monkeypatch, least):
                 patch.setattr(Formulation, "sweep", fails)
             result = towards(constrained, state, chosen, enough)
         if exact_alone:
-            found.append((result, -chosen.direction.change > enough))
+            found.append((result[0], -chosen.direction.change > enough))
         return result
 
     monkeypatch.setattr("trajopt.solvers.program.program_of", lambda *_: None)  # iterations are made in Python
@@ -317,8 +317,9 @@ def searches_of_landers(monkeypatch, *starts):
     def watched(constrained, state, found, enough):
         model, m, regularization = found.model, found.multipliers, found.regularization
         minimum = constrained._minimum(model, m, found.direction, regularization)
-        searches.append((found, towards(constrained, state, found, enough), enough, minimum))
-        return searches[-1][1]
+        result = towards(constrained, state, found, enough)
+        searches.append((found, result[0], enough, minimum))
+        return result
 
     monkeypatch.setattr("trajopt.solvers.program.program_of", lambda *_: None)  # iterations are made in Python
     monkeypatch.setattr(AugmentedLagrangian, "_towards_minimum", watched)

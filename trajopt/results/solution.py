@@ -299,41 +299,39 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         xs is None.
         """
         steps = as_whole_number("steps", steps, 0)
-        xs, tail, N = None, None, len(self.us)
+        xs, N = None, len(self.us)
+        us = np.concatenate([self.us, np.repeat(self.us[-1:], steps, axis=0)])
         if self.problem is not None and math.isfinite(self.cost):
-            last = window(self.problem.system, self.problem.horizon - 1, self.problem.horizon)
-            if steps == 1:
-                onwards = np.asarray(last.step(self.xs[-1:], self.us[-1:]))
-            else:
-                onwards = last.rollout(self.xs[-1], np.repeat(self.us[-1:], max(steps, 1), axis=0))[1 : steps + 1]
-            whole = np.concatenate([self.xs[steps:], onwards[max(0, steps - N - 1) :]])
-            xs = whole if all_finite(whole) else None
-            tail = None if steps == 0 or xs is None else self._fed_back(last, steps)
+            states = np.empty((N + 1 + steps, self.xs.shape[1]))
+            states[: N + 1] = self.xs
+            if not self._go_on(states, us, fed_back=True):
+                us[N:] = self.us[-1]
+                self._go_on(states, us, fed_back=False)
+            xs = states[steps:] if all_finite(states[steps:]) else None
         knots = np.arange(N + 1)
         knots.flags.writeable = False  # as those of reports are
-        us, K = (moved_up(knots[:N], steps, N, rows) for rows in (self.us, self.K.reshape(N, -1)))
+        K = moved_up(knots[:N], steps, N, self.K.reshape(N, -1))
         reports = [
             report._replace(multipliers=moved_up(report.knots, steps, N, report.multipliers))
             for report in self.constraints
         ]
         costate = moved_up(knots, steps, N + 1, self.Vx)
-        if xs is not None and tail is not None and steps <= N:
-            if all_finite(tail[0]) and all_finite(tail[1]):
-                us[N - steps :], xs[N - steps + 1 :] = tail
-        return self._start(us, xs, tuple(reports), costate, K.reshape(self.K.shape))
+        return self._start(us[steps:], xs, tuple(reports), costate, K.reshape(self.K.shape))
 
-    def _fed_back(self, last: Any, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Controls and states of so many steps from the last state, by the policy of the last knot."""
+    def _go_on(self, xs: np.ndarray, us: np.ndarray, fed_back: bool) -> bool:
+        """Write the states after the plan's last one to where controls lead, these from the policy of the last knot if
+        fed back; True if all of them are finite."""
         assert self.problem is not None
-        system, limits, x = self.problem.system, self.problem.control_limits, self.xs[-1]
-        us, xs = np.empty((steps, system.nu)), np.empty((steps, len(x)))
-        lower, upper = np.empty((2, 0, system.nu)) if limits is None else limits
+        system, N = self.problem.system, len(self.us)
+        last, (lower, upper) = window(system, N - 1, N), self.problem.control_limits or np.empty((2, 0, system.nu))
         with np.errstate(all="ignore"):
-            for i in range(steps):
-                dx = np.ascontiguousarray(system.difference(self.xs[-2:-1], x[None]))
-                last_control(self.us, self.K, dx, lower, upper, us[i : i + 1])
-                x = xs[i] = np.asarray(last.step(x[None], us[i : i + 1]))[0]
-        return us, xs
+            for t in range(N, len(us)):
+                x, u = xs[t : t + 1], us[t : t + 1]
+                if fed_back:
+                    dx = np.ascontiguousarray(system.difference(self.xs[-2:-1], x))
+                    last_control(self.us, self.K, dx, lower, upper, u)
+                xs[t + 1] = np.asarray(last.step(x, u))[0]
+        return all_finite(xs[N + 1 :]) and all_finite(us[N:])
 
     def policy(
         self,

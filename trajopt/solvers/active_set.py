@@ -35,9 +35,10 @@ HALVINGS = 25
 """Largest number of halvings of a step that must lower the model."""
 NO_LIMITS = NOTHING, NOTHING
 KNOWN, OF_MULTIPLIERS, OF_TERMS = range(3)
-"""What a search begins with: the sweep of the model; one whose active set the multipliers say; or one with the active
-set of the terms.  What the latter two promise counts for nothing: steps lower the model from where the iterate's
-controls lead, each of a sweep of its own."""
+"""What a search begins with: a sweep whose predicted change of the model counts, as in an iteration of a solve; or, as
+in a real-time iteration, one with the active set of the multipliers, or of the terms at the iterate.  The prediction of
+the latter two counts for nothing: steps lower the model from where the iterate's controls lead, each with a sweep of
+its own."""
 
 
 # ------------------------------------------------------------------------------------------------ parts of the search
@@ -45,7 +46,7 @@ controls lead, each of a sweep of its own."""
 PENALTY, BARRIER, FIRST_VALUE, FIRST_CHANGE, FULL_STEPS, LOWERING_STEPS = range(6)
 WANTED, SLOPE, LENGTHS, TERMS, VALUE, LINEAR, LOW, CHANGES = range(6, 14)
 LEAST, LINEAR_PART, OTHER, FIRST_ORDER, SECOND_ORDER = range(14, 19)
-GUESSED, LENGTH, SETTLED, SWEEPS, COUNT = range(19, 24)
+GUESSED, LENGTH, SETTLED, SWEEPS, MOST_SWEEPS, COUNT = range(19, 25)
 
 
 @by_address
@@ -183,7 +184,7 @@ def _search(
             settled = numbers[CHANGES] == 0.0
             if guessed:
                 numbers[GUESSED] = OF_TERMS
-            if settled:
+            if settled or numbers[SWEEPS] >= numbers[MOST_SWEEPS]:
                 break
             _copy(end, here)
             enter(sweep)
@@ -197,7 +198,7 @@ def _search(
             _copy(swept, saved)
     predicted, gained = -numbers[FIRST_CHANGE], -value
     for _ in range(0 if settled else int(numbers[LOWERING_STEPS])):
-        if smooth and gained >= (1.0 - KEPT) * predicted:
+        if (smooth and gained >= (1.0 - KEPT) * predicted) or numbers[SWEEPS] >= numbers[MOST_SWEEPS]:
             break
         _copy(best, here)
         anew, slope = smooth or guessed or value < 0.0, numbers[FIRST_CHANGE]
@@ -302,7 +303,8 @@ class PreparedSearch:
 class ModelMinimum(NamedTuple):
     """A direction whose d1 and d2 give the change that the piecewise model predicts; the predicted decrease of the
     cost, augmented-Lagrangian terms included, of its full step; that step z = (dx, du), and the change C z (R,) of the
-    rows; False if its active set is another one than that of the sweep that led there."""
+    rows; False if its active set is another one than that of the sweep that led there; the number of sweeps after the
+    first one."""
 
     direction: Direction
     promise: float
@@ -310,6 +312,7 @@ class ModelMinimum(NamedTuple):
     du: np.ndarray
     rows: np.ndarray
     settled: bool
+    sweeps: int
 
 
 def model_minimum(
@@ -319,12 +322,13 @@ def model_minimum(
     direction: Direction,
     mu: float,
     begins: int = KNOWN,
+    most: float = np.inf,
 ) -> ModelMinimum:
     """The minimum of a model of the direction's kind with the terms of these multipliers, starting from the direction,
     of a sweep at the iterate: full steps first; where these do not settle, steps that lower the model; where a barrier
     smooths it, Newton steps.  The policy and the value function of the last sweep are those about the iterate.
 
-    begins: what the direction is, KNOWN, OF_MULTIPLIERS or OF_TERMS."""
+    begins: what the direction is, KNOWN, OF_MULTIPLIERS or OF_TERMS; most: the largest number of sweeps after it."""
     rows, at, (_, _, us, _, gaps, *_) = formulation.rows, model.rows, model.iterate
     assert rows is not None and at is not None and at.weights is not None
     sweep, e = direction.sweep, model.expansions[direction.kind]
@@ -338,9 +342,9 @@ def model_minimum(
     for own, array in zip(search.given, given, strict=True):
         own[...] = array
     smooth, closed = m.barrier > 0.0, gaps is None
-    most = most_steps(begins != KNOWN, smooth, closed)
-    search.numbers[GUESSED] = begins
-    search.numbers[:WANTED] = m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change, *most
+    steps = most_steps(begins != KNOWN, smooth, closed)
+    search.numbers[GUESSED], search.numbers[MOST_SWEEPS] = begins, most
+    search.numbers[:WANTED] = m.penalty, m.barrier, 0.0 if closed else np.inf, direction.change, *steps
     with formulation.clock.measure("backward_pass"):
         search.sweep.set(MU, mu)
         search.run()
@@ -351,5 +355,5 @@ def model_minimum(
         sweep = SweepResult(k, K, Vx, Vxx, d1, d2, True)
     else:
         sweep = sweep._replace(d1=d1, d2=d2)
-    settled = search.numbers[SETTLED] != 0.0
-    return ModelMinimum(direction._replace(sweep=sweep), -least, dx, du, moved, settled)
+    settled, sweeps = search.numbers[SETTLED] != 0.0, int(search.numbers[SWEEPS])
+    return ModelMinimum(direction._replace(sweep=sweep), -least, dx, du, moved, settled, sweeps)

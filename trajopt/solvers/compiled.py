@@ -73,7 +73,7 @@ STATE = record_type(
     """
     tolerance absolute_tolerance threshold limit scale feasibility_tolerance complementarity_tolerance scaled_tolerance
     cost own_cost gradient_norm mu predicted rounding gap_weight total_gap largest_gap
-    d1 d2 alpha new_cost new_own_cost promise after mu_of_search
+    d1 d2 alpha new_cost new_own_cost promise after mu_of_search most_sweeps sweeps_left
     penalty unit slope error stationary residual ceiling violation_before
     sizes total violation excess scaled complementarity product farthest new_terms new_violation
     """,
@@ -253,13 +253,13 @@ def raise_penalty(s, sides, found, exact, mu, bound):
 @decision
 def find_minimum(s, side, exact, mu):
     """`trajopt.solvers.active_set.model_minimum`, in the place of the direction."""
-    s.begins, s.mu_of_search = KNOWN, mu
+    s.begins, s.mu_of_search, s.sweeps_left = KNOWN, mu, np.inf
     enter(side.minimum_exactly if exact else side.minimum)
 
 
 @decision
 def find_minimum_anew(s, side, exact, mu, begins):
-    """`find_minimum` with steps that each have a sweep of their own."""
+    """`find_minimum` of a real-time iteration, of at most `sweeps_left` sweeps after the first one."""
     s.begins, s.mu_of_search = begins, mu
     enter(side.minimum_exactly if exact else side.minimum)
 
@@ -268,12 +268,14 @@ def find_minimum_anew(s, side, exact, mu, begins):
 def find_single_minimum(s, sides, found, exact, knot):
     """`trajopt.solvers.constrained.AugmentedLagrangian.find_single_direction`, after its first sweep: the side of the
     direction, whether it is an exact one, and the last knot at which a sweep failed."""
+    s.sweeps_left = s.most_sweeps
     find_minimum_anew(s, sides[found], exact, s.mu, OF_MULTIPLIERS)
-    if s.settled != 0 or (s.closed != 0 and s.promise > 0.0):
+    if s.settled != 0 or s.sweeps_left <= 0.0 or (s.closed != 0 and s.promise > 0.0):
         return found, exact, knot
     d1, d2, promise, other = s.d1, s.d2, s.promise, (found + 1) % SIDES
     ok, mu, _, failed = find_direction(s, sides[other], False)
     if ok:
+        s.sweeps_left -= 1.0
         find_minimum_anew(s, sides[other], False, mu, OF_TERMS)
         if s.promise > promise:
             s.mu = mu

@@ -180,8 +180,38 @@ class SoftConstraints(Unconstrained):
         return Multipliers(nothing, nothing, self.options.soft_penalty, *units(model, self.rows))
 
     def find_direction(self, state: State, exact: bool, enough: float) -> FoundDirection:
-        """The direction of a sweep."""
-        return super().find_direction(state, exact, enough)._replace(multipliers=state.multipliers)
+        """The direction to the minimum of the piecewise quadratic model."""
+        found = super().find_direction(state, exact, enough)._replace(multipliers=state.multipliers)
+        return found if found.direction is None else self._towards_minimum(state, found, enough)[0]
+
+    def find_single_direction(self, state: State, exact: bool) -> FoundDirection:
+        """The direction of a real-time iteration: to the minimum of the piecewise quadratic model, from a sweep with
+        the first active set; where no set settles, as with an exact model that is indefinite, from a Gauss-Newton
+        sweep, if that leads lower.  Multipliers and penalty are not updated."""
+        m, most = state.multipliers, self.options.most_sweeps
+        assert m is not None
+        start, begins = self._first_active_set(state.model, m)
+        found = find_direction(self.formulation, start, state.regularization, exact)
+        model, direction = self.weighted(found.model, m), found.direction
+        found = found._replace(model=model, multipliers=m)
+        if direction is None:
+            return found
+        minimum = self._minimum(model, m, direction, found.regularization, begins, most)
+        found = found._replace(direction=minimum.direction)
+        if minimum.settled or minimum.sweeps >= most or (minimum.promise > 0.0 and model.iterate.gaps is None):
+            return found
+        plain = find_direction(self.formulation, model, found.regularization, False)
+        if plain.direction is None:
+            return found
+        left = most - minimum.sweeps - 1
+        other = self._minimum(plain.model, m, plain.direction, plain.regularization, OF_TERMS, left)
+        if not other.promise > minimum.promise:
+            return found
+        return plain._replace(direction=other.direction, multipliers=m)
+
+    def _first_active_set(self, model: LocalModel, m: Multipliers) -> tuple[LocalModel, int]:
+        """The model with the active set of its first sweep, and what that is: that of the terms."""
+        return self.weighted(model, m), OF_TERMS
 
     def merit(self, multipliers: Multipliers) -> Merit:
         """The cost with the augmented-Lagrangian terms of constraints, and without; and the rows."""
@@ -197,6 +227,30 @@ class SoftConstraints(Unconstrained):
 
         return merit
 
+    def _towards_minimum(
+        self, state: State, found: FoundDirection, enough: float
+    ) -> tuple[FoundDirection, ModelMinimum]:
+        """The direction to the minimum of the piecewise quadratic model, mu raised where that leads nowhere."""
+        model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
+        assert m is not None and direction is not None
+        if state.stall.idle >= IDLE:  # mu would be raised for what is rounding
+            enough = max(enough, visible(model))
+        minimum = self._minimum(model, m, direction, regularization)
+        for _ in range(ATTEMPTS):
+            if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
+                break
+            if direction.kind == GAUSS_NEWTON:
+                regularization = regularization.increased()
+            plain = find_direction(self.formulation, model, regularization, False)
+            if plain.direction is None:
+                break
+            model, regularization = plain.model, plain.regularization
+            knot = max(direction.indefinite_knot, plain.direction.indefinite_knot)
+            direction = plain.direction._replace(indefinite_knot=knot)
+            minimum = self._minimum(model, m, direction, regularization)
+        found = found._replace(model=model, regularization=regularization, direction=minimum.direction)
+        return found, minimum
+
     def _minimum(
         self,
         model: LocalModel,
@@ -204,8 +258,9 @@ class SoftConstraints(Unconstrained):
         direction: Direction,
         regularization: Regularization,
         begins: int = KNOWN,
+        most: float = np.inf,
     ) -> ModelMinimum:
-        return model_minimum(self.formulation, model, m, direction, regularization.shift, begins)
+        return model_minimum(self.formulation, model, m, direction, regularization.shift, begins, most)
 
     def moved(self, model: LocalModel, multipliers: Multipliers, c: np.ndarray | None) -> LocalModel:
         """A model moved to another iterate, with the values c (R,) of rows there."""
@@ -304,7 +359,7 @@ class AugmentedLagrangian(SoftConstraints):
             found = found._replace(multipliers=m)
             if repaired:
                 found = self._with_positive_curvature(found, regularization)
-            found = self._towards_minimum(state, found, enough)
+            found = self._with_updated_penalty(state, *self._towards_minimum(state, found, enough))
             model, m, regularization = found.model, found.multipliers, found.regularization
             assert found.direction is not None and m is not None
             _, predicted = expected_decrease(model.iterate, found.direction, state.gap_weight)
@@ -319,29 +374,9 @@ class AugmentedLagrangian(SoftConstraints):
             model = self.weighted(model, m)
         return found
 
-    def find_single_direction(self, state: State, exact: bool) -> FoundDirection:
-        """The direction of a real-time iteration: to the minimum of the piecewise quadratic model, from a sweep with
-        the active set of the multipliers; where no set settles, as with an exact model that is indefinite, from a
-        Gauss-Newton sweep, if that leads lower.  The penalty is not updated."""
-        m, rows = state.multipliers, self.rows
-        assert m is not None
-        start = with_active_set(rows, state.model, m)
-        found = find_direction(self.formulation, start, state.regularization, exact)
-        model, direction = self.weighted(found.model, m), found.direction
-        found = found._replace(model=model, multipliers=m)
-        if direction is None:
-            return found
-        minimum = self._minimum(model, m, direction, found.regularization, OF_MULTIPLIERS)
-        found = found._replace(direction=minimum.direction)
-        if minimum.settled or (minimum.promise > 0.0 and model.iterate.gaps is None):
-            return found
-        plain = find_direction(self.formulation, model, found.regularization, False)
-        if plain.direction is None:
-            return found
-        other = self._minimum(plain.model, m, plain.direction, plain.regularization, OF_TERMS)
-        if not other.promise > minimum.promise:
-            return found
-        return plain._replace(direction=other.direction, multipliers=m)
+    def _first_active_set(self, model: LocalModel, m: Multipliers) -> tuple[LocalModel, int]:
+        """The model with the active set of its first sweep, and what that is: that of the multipliers."""
+        return with_active_set(self.rows, model, m), OF_MULTIPLIERS
 
     def _with_positive_curvature(self, found: FoundDirection, regularization: Regularization) -> FoundDirection:
         """The exact direction with a larger penalty where rows are nearly met and that makes the curvature positive, as
@@ -375,28 +410,6 @@ class AugmentedLagrangian(SoftConstraints):
         dx, du = linear_step(model.expansion, model.iterate.gaps, direction.sweep, model.box)
         after = total_violation(rows, at.c + change_of_rows(rows.first, at.C, dx, du))
         return after / max(total_violation(rows, at.c), TINY)
-
-    def _towards_minimum(self, state: State, found: FoundDirection, enough: float) -> FoundDirection:
-        """The direction to the minimum of the piecewise quadratic model, the penalty updated."""
-        model, m, regularization, direction = found.model, found.multipliers, found.regularization, found.direction
-        assert m is not None and direction is not None
-        if state.stall.idle >= IDLE:  # mu would be raised for what is rounding
-            enough = max(enough, visible(model))
-        minimum = self._minimum(model, m, direction, regularization)
-        for _ in range(ATTEMPTS):
-            if model.iterate.gaps is not None or minimum.promise > enough or -direction.change <= enough:
-                break
-            if direction.kind == GAUSS_NEWTON:
-                regularization = regularization.increased()
-            plain = find_direction(self.formulation, model, regularization, False)
-            if plain.direction is None:
-                break
-            model, regularization = plain.model, plain.regularization
-            knot = max(direction.indefinite_knot, plain.direction.indefinite_knot)
-            direction = plain.direction._replace(indefinite_knot=knot)
-            minimum = self._minimum(model, m, direction, regularization)
-        found = found._replace(model=model, regularization=regularization, direction=minimum.direction)
-        return self._with_updated_penalty(state, found, minimum)
 
     # ------------------------------------------------------------------------------------------------ the penalty
     def _with_updated_penalty(self, state: State, found: FoundDirection, minimum: ModelMinimum) -> FoundDirection:

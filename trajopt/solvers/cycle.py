@@ -30,6 +30,7 @@ from trajopt.backward.slots import Slots
 from trajopt.interfaces.state_space import compiled_space, state_space
 from trajopt.interfaces.stepwise import prepare, prepared_difference
 from trajopt.interfaces.system import window
+from trajopt.problem.objective import all_finite
 from trajopt.problem.problem import Problem
 from trajopt.results.solution import Solution, last_control, moved_up
 from trajopt.rows import Rows, random_signs
@@ -45,6 +46,7 @@ from trajopt.solvers.augmented_lagrangian import (
     weigh_active,
 )
 from trajopt.solvers.compiled import (
+    DIVERGED,
     NO_STATE,
     end_without_direction,
     expected_decrease,
@@ -69,22 +71,31 @@ from trajopt.solvers.start import taken_over
 CYCLE = record_type(
     "first_mu",
     """
-    check wrong_at expect move_up open follow followed stay_with units project take_active_set
-    add_curvature keep take_kept before publish halve give measure_step choose
+    finite
+    check wrong_at expect feed_back repeat remain move_up open hold follow take stay_with units project take_active_set
+    add_curvature keep take_kept before publish halve give measure_step choose look begin_afresh
     """,
 )
-"""The first mu, and addresses: of the check of x0 and its result, and of other calls."""
+"""The first mu; whether the numbers are finite that were looked at; and addresses: of the check of x0 and its result,
+and of other calls."""
 
 
 # ------------------------------------------------------------------------------------------------ the cycle
 @decision
 def begin(s, c):
     """The plan from x0, its gaps, cost, model and multipliers."""
+    enter(c.feed_back)
+    if c.finite == 0:
+        enter(c.repeat)
+        if c.finite == 0:
+            enter(c.remain)
     enter(c.move_up)
     enter(c.open)
     if s.rows > 0 and s.closed == 0:
         follow(s, c)
     enter(s.value)
+    if not abs(float_at(s.value_at)) < np.inf:
+        hold(s, c)
     reset(s, c.first_mu, 1.0, float_at(s.value_at))
     if s.rows > 0:
         enter(c.units)
@@ -107,8 +118,20 @@ def follow(s, c):
     if dearer or not s.new_violation <= WORSE * (violation + s.total_gap):
         enter(c.stay_with)
         return
-    enter(c.followed)
+    enter(c.take)
     s.closed, s.total_gap, s.largest_gap = 1, 0.0, 0.0
+
+
+@decision
+def hold(s, c):
+    """Where the plan's cost is not finite: x0 at all knots in its place, with gaps, if the cost of that is."""
+    s.asked += 1
+    enter(c.hold)
+    enter(s.value)
+    if abs(float_at(s.value_at)) < np.inf:
+        enter(c.take)
+    enter(c.open)
+    enter(s.value)
 
 
 @decision
@@ -122,12 +145,17 @@ def is_state(c):
 def cycle(state, sides, records, cycles):
     """Make a cycle.  Its code is the status: of a step MAX_ITERATIONS, without one CONVERGED where the plan is optimal,
     LINE_SEARCH_FAILED where none lowers the merit, and those without a direction.  The plan has moved up all the same;
-    what is no state is replaced by the one that was planned."""
+    what is no state is replaced by the one that was planned.  A plan that is not finite is never left: the first
+    controls from x0 are in its place, without gains, and the code is DIVERGED."""
     s, c = state[0], cycles[0]
     known = is_state(c)
     if not known:
         enter(c.expect)
     status = control(s, sides, c)
+    enter(c.look)
+    if c.finite == 0:
+        enter(c.begin_afresh)
+        status, s.predicted, s.penalty = DIVERGED, np.inf, 0.0
     s.status = status if known else NO_STATE
 
 
@@ -157,7 +185,7 @@ def control(s, sides, c):
         stay(s, c, sides[found])
         return CONVERGED
     s.alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
-    if s.alpha == 0.0 and s.rows > 0:
+    if s.alpha == 0.0 and s.rows > 0 and s.most_sweeps == np.inf:
         iterate_instead(s, c, sides, enough)
     as_predicted = s.alpha == 1.0 and kept(-(s.d1 + 0.5 * s.d2), s.cost - s.new_cost)
     if s.rows == 0 and not as_predicted:
@@ -243,14 +271,35 @@ def finish(c, side, costate):
 
 # ------------------------------------------------------------------------------------------------ its parts
 @by_address
-def _move_up(xs, us, K, costate, fed_back, repeated):
-    """Move up by a knot: states and controls end with those fed back, if they are finite, else with the repeated ones;
-    gains and costate with their last rows."""
-    N, finite = us.shape[0], True
-    for part in fed_back:
-        for i in range(part.shape[1]):
-            finite = finite and abs(part[0, i]) < np.inf
-    u, last = fed_back if finite else repeated
+def _look(cycles, parts):
+    """Write whether all numbers of these arrays (K, n) are finite."""
+    c = cycles[0]
+    c.finite = 1
+    for part in parts:
+        if not all_finite(part):
+            c.finite = 0
+
+
+@by_address
+def _begin_afresh(x0, first, xs, us, others):
+    """Write x0 at all knots, the first controls, and zeros."""
+    for t in range(xs.shape[0]):
+        for i in range(xs.shape[1]):
+            xs[t, i] = x0[i]
+    for t in range(us.shape[0]):
+        for i in range(us.shape[1]):
+            us[t, i] = first[t, i]
+    for other in others:
+        for t in range(other.shape[0]):
+            for i in range(other.shape[1]):
+                other[t, i] = 0.0
+
+
+@by_address
+def _move_up(xs, us, K, costate, u, last):
+    """Move up by a knot: controls and states end with u (1, nu) and the last one (1, nx), gains and costate with their
+    last rows."""
+    N = us.shape[0]
     for t in range(N):
         for i in range(xs.shape[1]):
             xs[t, i] = xs[t + 1, i]
@@ -353,22 +402,27 @@ class Cycle:
         self.costate, self.record = np.zeros(program.costate.shape), np.zeros(1, CYCLE)
         state, system, (N, nu) = program.state, slots.problem.system, self.us.shape
         n = self.costate.shape[1]
-        fed_back, repeated = [(np.zeros((1, nu)), np.zeros((1, system.nx))) for _ in range(2)]
-        final, dx = window(system, N - 1, N), np.zeros((1, n))
-        tail = (
-            prepared_difference(system, self.xs[N - 1 : N], self.xs[N:], dx),
-            PreparedCall(_feed_back, self.us, self.K, dx, *program.limits, fed_back[0]),
-            prepare(final, "prepared_steps", self.xs[N:], fed_back[0], fed_back[1]),
-            PreparedCall(copy, self.us[N - 1 :], repeated[0]),
-            prepare(final, "prepared_steps", self.xs[N:], *repeated),
-        )
+        u, last, dx = np.zeros((1, nu)), np.zeros((1, system.nx)), np.zeros((1, n))
+        step_to_last = prepare(window(system, N - 1, N), "prepared_steps", self.xs[N:], u, last)
+        look_at_last = PreparedCall(_look, self.record, (u, last))
         new_xs, new_us = program.candidate
         kept_xs, kept_us = new_xs.copy(), new_us.copy()
         moved: list[Callable[[], Any] | None] = [
-            *tail, PreparedCall(_move_up, self.xs, self.us, self.K, self.costate, fed_back, repeated)
-        ]  # fmt: skip
+            PreparedCall(_move_up, self.xs, self.us, self.K, self.costate, u, last)
+        ]
         published = [PreparedCall(copy, program.multiplier, self.costate)]
         calls: dict[str, list[Any]] = {
+            "feed_back": [
+                prepared_difference(system, self.xs[N - 1 : N], self.xs[N:], dx),
+                PreparedCall(_feed_back, self.us, self.K, dx, *program.limits, u), step_to_last, look_at_last,
+            ],
+            "repeat": [PreparedCall(copy, self.us[N - 1 :], u), step_to_last, look_at_last],
+            "remain": [PreparedCall(copy, self.us[N - 1 :], u), PreparedCall(copy, self.xs[N:], last)],
+            "hold": [PreparedCall(_begin_afresh, self.x0, self.us, new_xs, new_us, (dx,))],
+            "take": [
+                PreparedCall(copy, new_xs, self.xs), PreparedCall(copy, new_us, self.us),
+                PreparedCall(fill, program.gaps, 0.0),
+            ],
             "open": [
                 PreparedCall(_clip, self.us, *program.limits), program.prepared_gaps()[1],
                 PreparedCall(copy, self.xs, new_xs), PreparedCall(copy, self.us, new_us),
@@ -393,10 +447,6 @@ class Cycle:
             adjoint = prepared_adjoint(influence, unused, gradient)
             calls |= {
                 "follow": [rollouts, program.taken(rollouts())],
-                "followed": [
-                    PreparedCall(copy, new_xs, self.xs), PreparedCall(copy, new_us, self.us),
-                    PreparedCall(fill, program.gaps, 0.0),
-                ],
                 "stay_with": calls["open"][-2:],
                 "units": [
                     PreparedCall(fill, lx, 0.0), PreparedCall(fill, lu, 0.0),
@@ -424,6 +474,10 @@ class Cycle:
                     PreparedCall(measure_rows, state, rows.new_c, *rows.limits, D, rows.own.rounding, rows.dual)
                 ],
             }  # fmt: skip
+        others = self.K.reshape(N, -1), self.costate, self.lam[None]
+        calls["look"] = [PreparedCall(_look, self.record, (self.xs, self.us, *others))]
+        first = slots.problem.us_init.copy()
+        calls["begin_afresh"] = [PreparedCall(_begin_afresh, self.x0, first, self.xs, self.us, others)]
         space = state_space(system).compiled() or compiled_space([("euclidean", system.nx)])
         check = PreparedCall(space.first_no_point, space.rows, self.x0)
         calls |= {"move_up": moved, "publish": published}

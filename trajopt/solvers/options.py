@@ -3,6 +3,8 @@
 from dataclasses import dataclass, fields
 from typing import TypeVar, dataclass_transform
 
+import numpy as np
+
 from dynamics.validation import as_choice, as_flag, as_not_negative, as_whole_number, did_you_mean
 
 T = TypeVar("T")
@@ -42,9 +44,15 @@ class LoopOptions:
         Largest number of steps tried, those of searches for feasibility and of a second solve from the same start
         (`trajopt.solvers.solve`) among them.  After the last one another sweep tells whether the solve has converged,
         except where the limit is 1, as in predictive control: that solve ends with "max_iterations" unless it had
-        converged where it began.  With the constraints' multipliers from a warm start its step comes from a sweep with
-        the rows active that have one, and from another sweep where the step changes which rows are; the penalty is at
-        least 100 and at most 1000 times the cost's largest derivative and is not updated.
+        converged where it began, or with "line_search_failed" if it keeps its start.  With the constraints' multipliers
+        from a warm start its step leads to the minimum of the piecewise quadratic model, by sweeps on the same
+        derivatives, the first with those rows active that have multipliers (`max_sweeps`); the penalty is at least 100
+        and at most 1000 times the cost's largest derivative and is not updated.
+    max_sweeps : int or None
+        Largest number of backward sweeps after the first one with which a single iteration (``max_iterations=1``) finds
+        which constraints are active.  None (default): up to 33, and where the step that they lead to is not accepted
+        those of an ordinary iteration; most samples need none or one.  With a number, for hard deadlines, no ordinary
+        iteration follows: more cycles end without a step, which their status says.
     tolerance : float
         Converged where the predicted decrease of a full step is at most tolerance |J| (and mu is small); or the noise
         of J, where the dynamics are less exact than double precision.
@@ -84,10 +92,13 @@ class LoopOptions:
     feasibility_tolerance: float = 1e-7
     complementarity_tolerance: float = 1e-7
     soft_penalty: float = 0.0
+    max_sweeps: int | None = None
     verbose: bool = False
 
     def __post_init__(self):
         as_whole_number("max_iterations", self.max_iterations, 0)
+        if self.max_sweeps is not None:
+            as_whole_number("max_sweeps", self.max_sweeps, 0)
         for name in (
             "tolerance", "absolute_tolerance", "initial_regularization", "max_regularization", "feasibility_tolerance",
             "complementarity_tolerance", "soft_penalty",
@@ -95,3 +106,8 @@ class LoopOptions:
             as_not_negative(name, getattr(self, name))
         as_flag("verbose", self.verbose)
         as_choice("control_limits", self.control_limits, CONTROL_LIMITS)
+
+    @property
+    def most_sweeps(self) -> float:
+        """`max_sweeps`, inf for None."""
+        return np.inf if self.max_sweeps is None else self.max_sweeps

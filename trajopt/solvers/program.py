@@ -38,9 +38,11 @@ from trajopt.solvers.active_set import (
     GUESSED,
     KNOWN,
     LEAST,
+    MOST_SWEEPS,
     OTHER,
     SECOND_ORDER,
     SETTLED,
+    SWEEPS,
     PreparedSearch,
     most_steps,
     parts_of,
@@ -244,7 +246,7 @@ def _begin_search(state, numbers, mu):
     numbers[0], numbers[1], numbers[2] = s.penalty, 0.0, 0.0 if closed else np.inf
     numbers[3] = s.d1 + 0.5 * s.d2
     numbers[4], numbers[5] = most_steps(s.begins != KNOWN, False, closed)
-    numbers[GUESSED] = s.begins
+    numbers[GUESSED], numbers[MOST_SWEEPS] = s.begins, s.sweeps_left
     put_float(mu, s.mu_of_search * s.scale)
 
 
@@ -253,6 +255,7 @@ def _end_search(state, numbers, found, results, c, changed, lower, upper, after)
     """Write what the search has found: the change of the cost, the violation that is left, and the policy."""
     s = state[0]
     s.promise, s.settled = -numbers[LEAST], numbers[SETTLED] != 0.0
+    s.sweeps_left -= numbers[SWEEPS]
     s.d1, s.d2 = numbers[FIRST_ORDER], numbers[SECOND_ORDER]
     for i in range(c.shape[0]):
         after[i] = c[i] + changed[i]
@@ -617,6 +620,7 @@ class Program:
         s["tolerance"], s["absolute_tolerance"] = options.tolerance, options.absolute_tolerance
         s["threshold"], s["limit"], s["most"] = curvature.threshold, options.max_regularization, options.max_iterations
         s["feasibility_tolerance"], s["complementarity_tolerance"] = tolerance, options.complementarity_tolerance
+        s["most_sweeps"] = options.most_sweeps
         if self.rows is not None and rows is not None:
             self.rows.take(rows)
             s["scaled_tolerance"] = (np.maximum(tolerance, rows.rounding) * rows.D).min(initial=tolerance)

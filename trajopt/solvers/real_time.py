@@ -61,7 +61,7 @@ class RealTimeIteration(Loop):
         if status is not None or found.direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, found.direction, None)))
         trial = self._search(state, found, uncertain)
-        if trial.step is None and self.warm:
+        if trial.step is None and self.warm and self.options.max_sweeps is None:
             instead = self._iteration_instead(before, enough, uncertain)
             if instead is not None:
                 return instead

@@ -318,24 +318,24 @@ def solve(
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
         return _diverged(formulation, iterate)
-    if rows is not None and warm is not None:
+    soft = options.soft_penalty > 0.0  # rows are in the user's units then, as their cost is, and have no multipliers
+    if rows is not None and warm is not None and not soft:
         rows, multipliers, more = taken_over(problem, warm, rows, iterate)
         left += more
-        if not real_time_iteration and options.soft_penalty == 0.0:
+        if not real_time_iteration:
             rows = rows.measured_at(iterate.xs, iterate.us)
-    elif rows is not None and options.soft_penalty == 0.0:
+    elif rows is not None and not soft:
         rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
     formulation.rows = rows
-    if real_time_iteration and rows is not None and K is not None and options.soft_penalty == 0.0:
+    if real_time_iteration and rows is not None and K is not None:
         iterate = followed(formulation, iterate, K, rows) or iterate
     costate, predicted = (None, np.inf) if warm is None else (warm.costate, warm.predicted)
-    soft = options.soft_penalty > 0.0
     optimum = None if warm is None or soft or warm.gradient_norm == 0.0 else (warm.gradient_norm, predicted)
     constraints = constraints_of(formulation, options, multipliers)
     of_loop = formulation, options, constraints, optimum
     loop = Loop(*of_loop)
     if options.max_iterations == 1:
-        loop = RealTimeIteration(*of_loop, costate=costate, warm=multipliers is not None)
+        loop = RealTimeIteration(*of_loop, costate=costate, warm=multipliers is not None or (soft and warm is not None))
     twice = isinstance(constraints, AugmentedLagrangian) and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
