@@ -6,8 +6,11 @@ and controls reach their limits.
 A sweep at z knows the terms that are active there, and of the control limits only those that its step meets at z. So
 the step is followed, as a rollout of the linear dynamics with the controls clipped, and the sweep repeated at its end:
 semismooth Newton steps [Hintermueller, Ito and Kunisch 2002].  A few full steps settle most models; otherwise steps are
-halved until q falls.  Where the active set does not change, the first sweep is the last one.  A real-time iteration,
-which has to end in time, makes one further sweep at most.
+halved until q falls.  Where the active set does not change, the first sweep is the last one.
+
+A real-time iteration begins with the active set of the last plan's multipliers instead, which may hold rows that are
+loose as if they were equalities: what its first sweep predicts counts for nothing, and steps, each with a sweep of its
+own, go on until the active set settles.
 
 The search is one compiled call, of prepared calls that it knows by their addresses alone, the backward pass of a
 formulation among them, over arrays to which a model is copied.

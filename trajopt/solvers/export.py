@@ -128,7 +128,7 @@ class Solves(NamedTuple):
             "gap": s["largest_gap"], "tolerance": s["tolerance"], "max_iterations": s["most"],
         }  # fmt: skip
         if program.rows is not None:
-            arrays["multipliers"] = cycle.lam
+            arrays |= {"multipliers": cycle.lam, "max_sweeps": s["most_sweeps"]}
         for parameter in self.found.parameters:
             arrays |= parameter.arrays
         return arrays

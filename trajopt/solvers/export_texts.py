@@ -150,7 +150,8 @@ limits have to be in order, and weights not negative.  What they write:
 - `K`: gains, u = us + K (x - xs): of a solve that has converged those of `Solution.K`, else of the last sweep;
 - `status` of the last solve or cycle: MEANINGS.  A cycle that has made a step ends with 2; with 1 its plan is optimal,
   with 3 no step lowers the cost.  From 5 on something is wrong, and `us` is still a plan: that of before, moved up by
-  a knot in a cycle.  With 8 `x0` was not finite, or a quaternion in it not of unit length within 1e-6; a cycle has
+  a knot in a cycle.  With 7 that was not finite, and the first controls from `x0` are in its place, with gaps and
+  without gains.  With 8 `x0` was not finite, or a quaternion in it not of unit length within 1e-6; a cycle has
   replaced it by the state that was planned;
 - `iterations` of the last solve or cycle, and in how many of these Python would have done more (below), `asked`;
 - `cost`, without terms of constraints; `gradient_norm`; `violation`, the largest one in the constraints' own units;
@@ -194,4 +195,7 @@ the start that the library was made with.
 """
 
 OF_ROWS = """
-- `multipliers` of the plan's rows of constraints, knot by knot, and by constraints there."""
+- `multipliers` of the plan's rows of constraints, knot by knot, and by constraints there.
+
+An option of cycles, to be written like `tolerance`: `max_sweeps`, the largest number of backward sweeps after the first
+one with which a cycle finds which constraints are active; infinite for no bound."""
