@@ -15,7 +15,7 @@ SOLVERS: dict[str, trajopt.ILQR | trajopt.DDP] = {
     "iLQR": trajopt.ILQR(max_iterations=1),
     "DDP": trajopt.DDP(max_iterations=1),
 }
-SAID = trajopt.Status.LINE_SEARCH_FAILED, trajopt.Status.NOT_FINITE, trajopt.Status.INVALID_DERIVATIVES
+SAID = trajopt.Status.LINE_SEARCH_FAILED, trajopt.Status.NOT_POSITIVE_DEFINITE, trajopt.Status.INVALID_DERIVATIVES
 """Statuses that say that a cycle has no new plan."""
 
 

@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 import dynamics
+import problems
 import trajopt
 from experiments.mpc_latency.renewed import SAID, SOLVERS, motion, start_of
 from experiments.mpc_latency.ten import TEN
 from trajopt import DDP, ILQR
-from trajopt.solvers import constrained
+from trajopt.solvers import constrained, real_time
 from trajopt.solvers.cycle import cycle_of
-from trajopt.solvers.iteration import MAX_ITERATIONS
+from trajopt.solvers.iteration import ENDS, MAX_ITERATIONS
 
 
 def mass():
@@ -192,3 +193,43 @@ def test_a_plan_that_is_not_finite_begins_afresh(name, value):
     assert problem.objective.value(cycle.xs, cycle.us) == pytest.approx(
         problem.objective.value(healthy.xs, healthy.us), rel=1e-2
     )
+
+
+def gusts(rng, number, size):
+    """Changes of the state of a cart with a pole, more than plans can follow."""
+    return size * np.array([0.1, 0.3, 1.5, 3.0]) * rng.standard_normal((number, 4))
+
+
+@pytest.mark.parametrize("kind", SOLVERS)
+def test_same_bits_where_no_step_closes_a_gap(kind, monkeypatch):
+    """A cart with a pole that gusts push far off its plan: the loop in Python and the compiled cycle."""
+    problem = problems.make("cartpole")
+    system, solver, plan, x, rollouts = problem.system, SOLVERS[kind], DDP().solve(problem), problem.x0, []
+    prepared, cycle = solver.prepare(problem), cycle_of(solver, solver._curvature(), problem, plan)
+    rolled_out = real_time.rolled_out
+    monkeypatch.setattr(real_time, "rolled_out", lambda *given: rollouts.append(rolled_out(*given)) or rollouts[-1])
+    for gust in gusts(np.random.default_rng(5), 60, 1.0):
+        x = system.integrate(system.step(x, plan.us[0]), gust)
+        plan, code = prepared.solve(x, warm_start=prepared.shifted(plan)), cycle(x)
+        assert cycle.us.tobytes() == plan.us.tobytes() and cycle.xs.tobytes() == plan.xs.tobytes()
+        assert ENDS[code] == plan.status
+    assert rollouts
+
+
+@pytest.mark.parametrize("kind", SOLVERS)
+def test_plans_keep_to_the_state_where_no_step_closes_a_gap(kind, rng):
+    """The same within limits of the force, so that no rollout diverges: a plan whose gap no step closes is given up for
+    one that begins where the cart is, whatever that costs."""
+    problem = problems.make("cartpole")
+    problem = trajopt.Problem(
+        problem.system, problem.x0, 50, problem.running_costs, problem.terminal_costs,
+        constraints=[trajopt.ControlBounds(-20.0, 20.0)],
+    )  # fmt: skip
+    system, plan, x = problem.system, start_of(problem), problem.x0
+    prepared = SOLVERS[kind].prepare(problem)
+    for gust in gusts(rng, 60, 0.5):
+        x = system.integrate(system.step(x, plan.us[0]), gust)
+        plan = prepared.solve(x, warm_start=prepared.shifted(plan))
+        assert plan.consistent or plan.status not in SAID
+        if plan.consistent:
+            np.testing.assert_array_equal(plan.xs[0], x)

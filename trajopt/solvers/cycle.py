@@ -8,6 +8,7 @@
     the active set of the last cycle, and of more sweeps where its step changes that
     first acceptable step, under constraints that of an ordinary iteration where there is none; without constraints, one
     that does not gain what an exact model predicts is compared with a Gauss-Newton step
+    where there is none and states have gaps, the same once more from the rollout with the plan's gains
     the iterate and its multipliers, and the costate for the curvature of the next cycle
 
 As `Solution.shifted` and `trajopt.solvers.real_time` do, bit for bit, without anything of a `Solution`.  Where the loop
@@ -47,6 +48,7 @@ from trajopt.solvers.augmented_lagrangian import (
 )
 from trajopt.solvers.compiled import (
     DIVERGED,
+    INDEFINITE,
     NO_STATE,
     end_without_direction,
     expected_decrease,
@@ -61,7 +63,7 @@ from trajopt.solvers.compiled import (
     sweep,
 )
 from trajopt.solvers.formulation import ALPHAS, Curvature, Iterate, exact_wanted
-from trajopt.solvers.iteration import CONVERGED, LINE_SEARCH_FAILED, MAX_ITERATIONS, kept
+from trajopt.solvers.iteration import CONVERGED, GO_ON, LINE_SEARCH_FAILED, MAX_ITERATIONS, kept
 from trajopt.solvers.line_search import WORSE
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import NoPieces, Program, measure_rows
@@ -83,7 +85,7 @@ and of other calls."""
 # ------------------------------------------------------------------------------------------------ the cycle
 @decision
 def begin(s, c):
-    """The plan from x0, its gaps, cost, model and multipliers."""
+    """The plan from x0, its gaps and cost."""
     enter(c.feed_back)
     if c.finite == 0:
         enter(c.repeat)
@@ -96,6 +98,11 @@ def begin(s, c):
     enter(s.value)
     if not abs(float_at(s.value_at)) < np.inf:
         hold(s, c)
+
+
+@decision
+def expand(s, c):
+    """The model of the start, to first order, and the multipliers."""
     reset(s, c.first_mu, 1.0, float_at(s.value_at))
     if s.rows > 0:
         enter(c.units)
@@ -118,8 +125,26 @@ def follow(s, c):
     if dearer or not s.new_violation <= WORSE * (violation + s.total_gap):
         enter(c.stay_with)
         return
+    take(s, c)
+
+
+@decision
+def take(s, c):
+    """Take over a candidate without gaps."""
     enter(c.take)
     s.closed, s.total_gap, s.largest_gap = 1, 0.0, 0.0
+
+
+@decision
+def rolled_out(s, c):
+    """Take over the rollout from x0 with the plan's gains; False where that is not finite."""
+    s.lane = 0
+    enter(c.follow)
+    enter(s.value)
+    finite = abs(float_at(s.value_at)) < np.inf
+    if finite:
+        take(s, c)
+    return finite
 
 
 @decision
@@ -164,6 +189,27 @@ def control(s, sides, c):
     """The code of a cycle from a state."""
     penalty, s.asked = s.penalty, 0
     begin(s, c)
+    code = GO_ON
+    for _ in range(2):
+        expand(s, c)
+        code = find_step(s, sides, c)
+        if code != GO_ON or s.closed != 0 or s.alpha > 0.0 or not rolled_out(s, c):
+            break
+        s.penalty, s.predicted = penalty, np.inf
+    if code >= INDEFINITE:
+        s.penalty = penalty  # in units that may not be finite
+    elif code == CONVERGED or s.alpha == 0.0:
+        stay(s, c, sides[s.side])
+        code = CONVERGED if code == CONVERGED else LINE_SEARCH_FAILED
+    else:
+        step(s, c, sides[s.side])
+        code = MAX_ITERATIONS
+    return code
+
+
+@decision
+def find_step(s, sides, c):
+    """The direction and the length of a step along it, 0 for none; GO_ON, or the code of an end."""
     found, other = (s.side + 1) % sides.shape[0], (s.side + 2) % sides.shape[0]
     exact = exact_wanted(s.threshold, s.predicted, s.cost)
     if exact:
@@ -173,7 +219,6 @@ def control(s, sides, c):
         enter(c.take_active_set)
     ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
     if not ok:
-        s.penalty = penalty  # in units that may not be finite
         return end_without_direction(s)
     if s.rows > 0:
         enter(s.weigh)
@@ -182,7 +227,6 @@ def control(s, sides, c):
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
     s.kind, s.knot, s.side, s.alpha = exact, knot, found, 0.0
     if small(s.mu) and s.closed != 0 and s.predicted <= enough and satisfied(s):
-        stay(s, c, sides[found])
         return CONVERGED
     s.alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
     if s.alpha == 0.0 and s.rows > 0 and s.most_sweeps == np.inf:
@@ -191,12 +235,8 @@ def control(s, sides, c):
     if s.rows == 0 and not as_predicted:
         if exact:
             search_elsewhere(s, c, sides, found, other)
-        s.asked = s.limited != 0 and s.alpha < LONG_STEP
-    if s.alpha == 0.0:
-        stay(s, c, sides[s.side])
-        return LINE_SEARCH_FAILED
-    step(s, c, sides[s.side])
-    return MAX_ITERATIONS
+        s.asked += s.limited != 0 and s.alpha < LONG_STEP
+    return GO_ON
 
 
 @decision
@@ -410,6 +450,9 @@ class Cycle:
         moved: list[Callable[[], Any] | None] = [
             PreparedCall(_move_up, self.xs, self.us, self.K, self.costate, u, last)
         ]
+        rollouts = slots.prepared_rollouts(ALPHAS, self.xs, self.us, np.zeros(self.us.shape), self.K)
+        if rollouts is None:
+            raise NoPieces
         published = [PreparedCall(copy, program.multiplier, self.costate)]
         calls: dict[str, list[Any]] = {
             "feed_back": [
@@ -419,6 +462,7 @@ class Cycle:
             "repeat": [PreparedCall(copy, self.us[N - 1 :], u), step_to_last, look_at_last],
             "remain": [PreparedCall(copy, self.us[N - 1 :], u), PreparedCall(copy, self.xs[N:], last)],
             "hold": [PreparedCall(_begin_afresh, self.x0, self.us, new_xs, new_us, (dx,))],
+            "follow": [rollouts, program.taken(rollouts())],
             "take": [
                 PreparedCall(copy, new_xs, self.xs), PreparedCall(copy, new_us, self.us),
                 PreparedCall(fill, program.gaps, 0.0),
@@ -436,17 +480,17 @@ class Cycle:
         if rows is not None:
             R, D = len(rows.c), rows.own.D
             before = np.zeros(R)
-            rollouts = slots.prepared_rollouts(ALPHAS, self.xs, self.us, np.zeros(self.us.shape), self.K)
-            if rollouts is None:
-                raise NoPieces
             give = PreparedCall(_give_multipliers, rows.dual, D, self.lam)
-            moved += [PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, rows.dual), give]
+            moved_dual = np.zeros(R)
+            moved += [
+                PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, moved_dual),
+                PreparedCall(copy, moved_dual, rows.dual), give,
+            ]  # fmt: skip
             lx, lu, gradient, unused = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, nu)), np.zeros((N + 1, n))
             e = program.model
             influence = Expansion(program.fx, program.fu, lx, lu, *e[2:])
             adjoint = prepared_adjoint(influence, unused, gradient)
             calls |= {
-                "follow": [rollouts, program.taken(rollouts())],
                 "stay_with": calls["open"][-2:],
                 "units": [
                     PreparedCall(fill, lx, 0.0), PreparedCall(fill, lu, 0.0),
@@ -454,7 +498,7 @@ class Cycle:
                     PreparedCall(_find_units, state, rows.own.large, e[0], e[1], e[2], e[4], gradient),
                 ],
                 "project": [
-                    PreparedCall(project, *rows.limits, rows.dual, rows.dual),
+                    PreparedCall(project, *rows.limits, moved_dual, rows.dual),
                     PreparedCall(copy, rows.dual, rows.centre),
                 ],
                 "take_active_set": [

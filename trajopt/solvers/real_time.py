@@ -4,6 +4,8 @@
     one sweep, mu raised until Quu + mu I is positive definite; under constraints with the active set of the
     multipliers, and more of them where its step changes that set, until none does (`trajopt.solvers.active_set`)
     first acceptable step length; under constraints that of an ordinary iteration where there is none
+    where there is none and states have gaps, all of this once more from the rollout of the start with its gains, for a
+    plan whose gaps stay is soon none
     without constraints: compared with a Gauss-Newton step unless the exact one gained what it predicted
     multipliers moved
 
@@ -29,18 +31,20 @@ from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import EXACT, Direction, LocalModel, noise
 from trajopt.solvers.iteration import FoundDirection, Stall, State, kept, left_of
 from trajopt.solvers.line_search import Rejected, Step, TrialStep
+from trajopt.solvers.start import rolled_out
 
 
 @dataclass(frozen=True)
 class RealTimeIteration(Loop):
     """The loop's first iteration alone.
 
-    Parameters: those of `Loop`; costate (N+1, ndx) or None, that of the warm start; and warm, True with the multipliers
-    of a warm start.
+    Parameters: those of `Loop`; costate (N+1, ndx) or None, that of the warm start; warm, True with the multipliers of
+    a warm start; and its gains K (N, nu, ndx) or None.
     """
 
     costate: np.ndarray | None = None
     warm: bool = False
+    K: np.ndarray | None = None
     compiled: ClassVar[bool] = False
 
     def _regularization(self, model: LocalModel) -> Regularization:
@@ -53,6 +57,14 @@ class RealTimeIteration(Loop):
             return self.ended(state, Status.STOPPED_BY_CALLBACK if stopping else Status.MAX_ITERATIONS)
         if self.formulation.clock.over:
             return state._replace(status=Status.TIME_LIMIT)
+        end, start = self._iteration(state), state.model.iterate
+        if self.K is None or start.gaps is None or end.direction is None or end.log[0].alpha > 0.0:
+            return end
+        rollout = rolled_out(self.formulation, start, self.K)
+        return end if rollout is None else self._iteration(self.begin(rollout))
+
+    def _iteration(self, state: State) -> State:
+        """The state after an iteration."""
         uncertain = noise(self.formulation.problem, state.model)
         enough = self._enough(state.model, uncertain)
         before, found = state, self._find_direction(state, enough)
@@ -102,8 +114,8 @@ class RealTimeIteration(Loop):
     def _stuck(self, state: State, rejected: Rejected) -> State:
         """The state after a search without an acceptable step."""
         state = state._replace(stall=Stall(0, rejected))
-        kept = Status.LINE_SEARCH_FAILED if rejected.blocked is None else Status.NOT_FINITE
-        return state._replace(status=self._end_without_step(state) or kept)
+        converged = self._end_without_step(state) is Status.CONVERGED
+        return state._replace(status=Status.CONVERGED if converged else Status.LINE_SEARCH_FAILED)
 
     def _stepped(self, state: State, used: Direction, step: Step) -> State:
         """The state after the step: the model of the start, moved to where it leads."""

@@ -335,7 +335,8 @@ def solve(
     of_loop = formulation, options, constraints, optimum
     loop = Loop(*of_loop)
     if options.max_iterations == 1:
-        loop = RealTimeIteration(*of_loop, costate=costate, warm=multipliers is not None or (soft and warm is not None))
+        known = multipliers is not None or (soft and warm is not None)
+        loop = RealTimeIteration(*of_loop, costate=costate, warm=known, K=K)
     twice = isinstance(constraints, AugmentedLagrangian) and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
     if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):

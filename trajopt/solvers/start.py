@@ -126,23 +126,26 @@ def first_iterate(
 def followed(formulation: Formulation, iterate: Iterate, K: np.ndarray, rows: Rows | None) -> Iterate | None:
     """The rollout of a warm start with its gains; None where there are no gaps, and where it is worse, also by the
     violation of these rows, than the states with their gaps."""
-    problem, (xs, us) = formulation.problem, iterate[:2]
-    if iterate.gaps is None:
-        return None
-    with formulation.clock.measure("rollouts"):
-        limits = problem.control_limits
-        states, controls = closed_loop(problem, xs, us, np.zeros_like(us), K, None, limits)
-    if not (np.isfinite(states[0]).all() and np.isfinite(controls[0]).all()):
-        return None
-    found = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"))
-    found = found._replace(gaps=None)
-    if not found.cost <= iterate.cost + (WORSE - 1.0) * abs(iterate.cost):
+    found = None if iterate.gaps is None else rolled_out(formulation, iterate, K)
+    if found is None or not found.cost <= iterate.cost + (WORSE - 1.0) * abs(iterate.cost):
         return None
     if rows is not None:
         V, before = (total_violation(rows, rows.values(one.xs, one.us)) for one in (found, iterate))
         if not V <= WORSE * (before + iterate.total_gap):
             return None
     return found
+
+
+def rolled_out(formulation: Formulation, iterate: Iterate, K: np.ndarray) -> Iterate | None:
+    """The rollout from the initial state with gains about an iterate; None where it is not finite."""
+    problem, (xs, us) = formulation.problem, iterate[:2]
+    with formulation.clock.measure("rollouts"):
+        limits = problem.control_limits
+        states, controls = closed_loop(problem, xs, us, np.zeros_like(us), K, None, limits)
+    if not (np.isfinite(states[0]).all() and np.isfinite(controls[0]).all()):
+        return None
+    found = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"))
+    return found._replace(gaps=None) if np.isfinite(found.cost) else None
 
 
 def _leads_away(formulation: Formulation, rollout: Iterate, held: np.ndarray, tolerance: float) -> bool:
