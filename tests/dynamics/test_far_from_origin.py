@@ -47,6 +47,10 @@ def test_dynamics_are_the_same_anywhere(root, rng):
             dynamics.forward_dynamics_derivatives(model, q, v, tau),
             dynamics.inverse_dynamics_hessian(model, q, v, a, w),
             dynamics.forward_dynamics_hessian(model, q, v, tau, w),
+            *(dynamics.frame_jacobian(model, q, "body 3", each) for each in ("local", "local_world_aligned")),
+            dynamics.frame_acceleration(model, q, v, a, "body 4"),
+            dynamics.FrameVelocity(model, "body 3").evaluate(np.hstack([q, v]), np.zeros((3, 0))),
+            dynamics.ControlGravity(model).evaluate(np.hstack([q, v]), tau),
         )  # fmt: skip
 
     for near, far in zip(everything(q), everything(moved(root, q)), strict=True):
