@@ -81,21 +81,21 @@ def effort_limits(
     The narrowest of |B_ij u_j| <= effort_i and of the limits given is that of u_j.  Raises ValueError where several
     controls drive a limited degree of freedom and together exceed its limit: their limits depend on each other.
     """
-    lower, upper = (np.full(B.shape[1], 1.0) * limit for limit in (lower, upper))
+    low, high = (np.full(B.shape[1], limit, float) for limit in (lower, upper))
     limited, driving = np.isfinite(model.effort_limit), np.count_nonzero(B, axis=1)
     for i in np.flatnonzero(limited & (driving == 1)):
         j = np.flatnonzero(B[i])[0]
         most = model.effort_limit[i] / abs(B[i, j])
-        lower[j], upper[j] = np.clip((lower[j], upper[j]), -most, most)
+        low[j], high[j] = np.clip((low[j], high[j]), -most, most)
     for i in np.flatnonzero(limited & (driving > 1)):
         j = np.flatnonzero(B[i])
-        largest = np.abs(B[i, j]) @ np.maximum(np.abs(lower[j]), np.abs(upper[j]))
+        largest = np.abs(B[i, j]) @ np.maximum(np.abs(low[j]), np.abs(high[j]))
         if largest > model.effort_limit[i] * (1.0 + ROUNDING):
             raise ValueError(
                 f"actuation: {model.dof_names[i]!r} has an effort limit and is driven by {len(j)} controls, "
                 "whose limits depend on each other, expected one control, or a constraint of a residual"
             )
-    return lower, upper
+    return low, high
 
 
 def speed_limits(model: RigidBodyModel, B: np.ndarray) -> np.ndarray:

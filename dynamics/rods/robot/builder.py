@@ -309,7 +309,7 @@ class ContactBuilder(LoadBuilder):
         if isinstance(contact, RodContact):
             for i, k in np.ndindex(len(own.X), len(others[0].X)):
                 if contact.rod != link or others[0].X[k] - own.X[i] > (contact.apart or 0.0):
-                    numbers = contact.numbers(own.radii[i], own.places[i], others[0].radii[k])
+                    numbers = contact.numbers(float(own.radii[i]), own.places[i], float(others[0].radii[k]))
                     self._loads.contacts.append((own.segments[i], others[0].segments[k], numbers))
         else:
             target = self._links[contact.link] if isinstance(contact, SphereContact) and contact.link else -1
