@@ -160,6 +160,7 @@ class Continuation(PrintedAsTable):
     refused : (K,) numbers of longer steps that were rejected before each point
     pressing : (K,) numbers of active limits
     switched : (K,) numbers of limits that became active or inactive since the point before
+    jumped : (K,) True where a branch ended and the solution is on another one; see `jumps` of `trajopt.continuation`
     singular : SingularPoint, or None unless the status is "fold" or "bifurcation"
     cold, warm : the problems solved again, from their own start and from the solution before; see `with_restarts`
     """
@@ -177,6 +178,7 @@ class Continuation(PrintedAsTable):
     refused: np.ndarray = field(repr=False)
     pressing: np.ndarray = field(repr=False)
     switched: np.ndarray = field(repr=False)
+    jumped: np.ndarray = field(repr=False)
     singular: SingularPoint | None
     solver: Any = field(repr=False)
     path: Path = field(repr=False)
@@ -230,8 +232,9 @@ class Continuation(PrintedAsTable):
                         "refused\nsteps", "itera-\ntions", *again):  # fmt: skip
             table.add_column(heading, justify="right", no_wrap=True)
         for k, solution in enumerate(self.solutions):
+            place = f"{'jump to ' if self.jumped[k] else ''}{self.positions[k]:.5g}"
             table.add_row(
-                f"{self.positions[k]:.5g}", *(f"{number:.5g}" for number in self.numbers[k, :SHOWN]),
+                place, *(f"{number:.5g}" for number in self.numbers[k, :SHOWN]),
                 f"{solution.cost:.8g}", f"{self.smallest_eigenvalues[k]:.3g}",
                 f"{self.pressing[k]} ({self.switched[k]})", str(self.refused[k]), str(self.iterations[k]),
                 *(_as_iterations(solved[k], solution) for solved in again.values()),
@@ -308,6 +311,7 @@ class BranchPoint(NamedTuple):
     length: float
     eigenvalue: float
     refused: int
+    jumped: bool = False
 
     def held(self) -> np.ndarray:
         """Sides of all active limits, -1, 0 or 1."""
@@ -333,6 +337,7 @@ def continuation(
     smallest_step: float = 1e-4,
     max_iterations: int = 50,
     max_points: int = 200,
+    jumps: int = 0,
 ) -> Continuation:
     """Follow the solution of a problem while its parameters move, as far as it exists.
 
@@ -340,6 +345,10 @@ def continuation(
     end of a branch of solutions.  Parameters move along straight lines from one p of the path to the next; for any
     other curve c pass `lambda s: make_problem(c(s))` and the path (0.0, 1.0), and for numbers that change by orders of
     magnitude their logarithms.
+
+    Where contacts are stiff or minima many, branches are short, since plans change in kind: `jumps` lets the
+    continuation go on from what a solve finds from the last point, as a loop with warm starts does, further along the
+    path.
 
     Parameters
     ----------
@@ -352,6 +361,8 @@ def continuation(
     first_step, longest_step, smallest_step : steps of the position, which moves by 1 from one p of the path to the next
     max_iterations : limit for a corrector; one that takes more is repeated with half the step
     max_points : largest number of points on the path
+    jumps : largest number of branches that it may go on from when one ends; each begins at most `first_step` after the
+        end of the one before, with a solve that may take as many iterations as the solver allows
 
     Returns
     -------
@@ -369,11 +380,12 @@ def continuation(
         raise ValueError(f"first_step: got {first}, expected one from smallest_step {least} to longest_step {longest}")
     as_whole_number("max_iterations", max_iterations, 1)
     as_whole_number("max_points", max_points, 1)
+    as_whole_number("jumps", jumps, 0)
     solver = DDP() if solver is None else solver
     if isinstance(solver, type) or not callable(getattr(solver, "solve", None)):
         raise TypeError(f"solver: got {solver!r}, expected a solver such as trajopt.DDP()")
     follower = Follower(make_problem, path_of(path), solver, max_iterations)
-    return follower.follow(start, first, longest, least, max_points)
+    return follower.follow(start, first, longest, least, max_points, jumps)
 
 
 class Follower:
@@ -383,15 +395,15 @@ class Follower:
         self.make_problem, self.path, self.solver, self.most = make_problem, path, solver, max_iterations
 
     def follow(
-        self, start: WarmStart | Solution | None, first: float, longest: float, least: float, most: int
+        self, start: WarmStart | Solution | None, first: float, longest: float, least: float, most: int, jumps: int
     ) -> Continuation:
-        """Follow the path from its start."""
+        """Follow the path from its start, over at most `jumps` ends of branches."""
         problem = self.make_problem(self.path.at(0.0))
         check_problem(problem)
         found = self._point(0.0, self.solver.solve(problem, warm_start=start), 0)
         if isinstance(found, RejectedStep):
             return self._record([], Ending.START_FAILED, f"No start: {found.reason}.")
-        points, step, refused, last = [found], first, 0, RejectedStep("")
+        points, branch, step, refused, last = [found], 0, first, 0, RejectedStep("")  # the branch begins at this point
         while points[-1].position < self.path.length:
             if len(points) >= most:
                 return self._record(points, Ending.MAX_POINTS, f"{most} points did not reach the end of the path.")
@@ -407,12 +419,32 @@ class Follower:
                 points.append(new)
                 step = min(max(step if ahead < step else least, ahead * factor), longest)
                 refused = 0
-            way = remaining([p.position for p in points], [p.eigenvalue for p in points])
-            if len(points) > 1 and points[-2].leg == points[-1].leg:
+            own = points[branch:]
+            way = remaining([p.position for p in own], [p.eigenvalue for p in own])
+            if len(own) > 1 and own[-2].leg == own[-1].leg:
                 step = min(step, BEFORE * way)
-            if step < least:
-                return self._stopped(points, least, last)
-        return self._record(points, Ending.COMPLETE, "The end of the path was reached.")
+            if step >= least or points[-1].position >= self.path.length:
+                continue
+            other = self._beyond(points[-1], first, least, refused) if jumps > 0 else None
+            if other is None:
+                return self._stopped(points, branch, least, last)
+            points.append(other)
+            branch, step, refused, jumps = len(points) - 1, first, 0, jumps - 1
+        over = sum(p.jumped for p in points)
+        how = f", over {over} end{'s' if over > 1 else ''} of branches" if over else ""
+        return self._record(points, Ending.COMPLETE, f"The end of the path was reached{how}.")
+
+    def _beyond(self, here: BranchPoint, first: float, least: float, refused: int) -> BranchPoint | None:
+        """A solution on another branch, found from the last one, as far on as a first step goes or nearer."""
+        ahead = first
+        while ahead >= least:
+            position = min(here.position + ahead, here.leg + 1.0)
+            solution = self.solver.solve(self.make_problem(self.path.at(position)), warm_start=here.solution)
+            found = self._point(position, solution, refused)
+            if isinstance(found, BranchPoint):
+                return found._replace(jumped=True)
+            ahead *= SHORTER
+        return None
 
     # -------------------------------------------------------------------------------------------- one step
     def _step(self, here: BranchPoint, ahead: float, refused: int) -> tuple[BranchPoint, float] | RejectedStep:
@@ -456,9 +488,10 @@ class Follower:
         return BranchPoint(position, leg, solution, derivatives, tangent, length, found.smallest_eigenvalue, refused)
 
     # -------------------------------------------------------------------------------------------- the end
-    def _stopped(self, points: list[BranchPoint], least: float, last: RejectedStep) -> Continuation:
-        """The end of a continuation in which no step is possible, with its reason."""
-        leg = [p for p in points if p.leg == points[-1].leg]
+    def _stopped(self, points: list[BranchPoint], branch: int, least: float, last: RejectedStep) -> Continuation:
+        """The end of a continuation in which no step is possible, with its reason; `branch`: the first point of the
+        last branch."""
+        leg = [p for p in points[branch:] if p.leg == points[-1].leg]
         s = [p.position for p in leg]
         ends = {
             Ending.FOLD: ([1.0 / p.length if p.length > 0.0 else np.inf for p in leg], "turns back at a fold"),
@@ -487,7 +520,8 @@ class Follower:
             tuple(labels[i] for i in moving), tuple(p.solution for p in points), tuple(p.tangent for p in points),
             np.array([p.eigenvalue for p in points]), np.array([p.solution.iterations for p in points], int),
             np.array([p.refused for p in points], int), np.array([np.count_nonzero(h) for h in held], int),
-            np.array([np.count_nonzero(h != held[max(k - 1, 0)]) for k, h in enumerate(held)], int), singular,
+            np.array([np.count_nonzero(h != held[max(k - 1, 0)]) for k, h in enumerate(held)], int),
+            np.array([p.jumped for p in points], bool), singular,
             self.solver, path,
         )  # fmt: skip
 

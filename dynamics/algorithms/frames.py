@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import points, unbatch
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies, place_near_origin
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel, check_configuration, check_model
 from dynamics.simd import align_stack, helper, kernel, load, shared_kernel, splat
@@ -147,7 +147,10 @@ def _path_acceleration(m, i, V, v, a, dof):
 def _frame_kernel(m, i, frame, reference, quantity, q, v, a, body, dof, out):
     """Compute one of placement (FRAME), Jacobian (6 nv), velocity (6), acceleration (6)."""
     align_stack(body)
-    place_bodies(m, q, body, dof)
+    if quantity == _PLACEMENT or reference == WORLD:
+        place_bodies(m, q, body, dof)
+    else:  # the same about any point
+        place_near_origin(m, q, body, dof)
     R, p = frame_pose(i, frame, body)
     if quantity == _PLACEMENT:
         store9(out, 0, R)

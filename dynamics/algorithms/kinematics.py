@@ -8,9 +8,13 @@ per degree of freedom.  With S the joint's columns (fixed in the moving body), v
     Sdot = v x S                         rate = psi + Sdot                        [Singh 2022, eq. 31, alg. 1]
 
 Gravity enters as the acceleration of the base, a_0 = -g.
+
+Joint torques, accelerations and all their derivatives are the same about any point of the world.  So positions of this
+pass count from the origin of the first body, if that is free to travel, and lose no digits however far it has gone;
+`place_bodies` has those in the world.
 """
 
-from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL
+from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION
 from dynamics.simd import align_stack, fma, fnma, helper, kernel, load, shared_kernel, sincos, splat, store
 from dynamics.spatial.spatial import (
     add6,
@@ -38,7 +42,8 @@ from dynamics.spatial.spatial import (
 # block of a body ...
 ROTATION, POSITION, VELOCITY, ACCELERATION = 0, 9, 12, 18
 MOMENT, INERTIA, INERTIA_RATE, MOMENTUM, FORCE = 24, 27, 33, 39, 45
-BODY = 51
+ORIGIN = 51  # of the first body: the point of the world that positions count from
+BODY = 54
 COMPOSITE, COMPOSITE_SIZE = MOMENT, 27  # subtree sums: moment, inertia, its rate, momentum, force
 # ... and of a degree of freedom
 COLUMN, PSI, PSI2, RATE = 0, 6, 12, 18
@@ -99,8 +104,24 @@ def _revolute_column(m, i, Rp, p):
     return join(u, cross(p, u))
 
 
+@helper
+def _from_origin(m, i, p, body):
+    """The position p of a body on the world, or below, relative to the ORIGIN, which the first body stores."""
+    if m.parent[i] >= 0:
+        return p
+    kind, o = m.joint_type[i], p
+    if i > 0:
+        o = load3(body, ORIGIN)
+    elif kind != FREE_FLYER and kind != PLANAR and kind != TRANSLATION:
+        zero = splat(body, 0.0)
+        o = (zero, zero, zero)
+    if i == 0:
+        store3(body, ORIGIN, o)
+    return add_scaled3(p, -1.0, o)
+
+
 @kernel
-def _place(m, i, q, body, dof):
+def _place(m, i, q, relative, body, dof):
     """Store the pose and columns of body i, for any joint."""
     align_stack(body)
     Rp, pp, _, _ = _load_parent(m, i, body)
@@ -123,6 +144,8 @@ def _place(m, i, q, body, dof):
         p = add_rotated(p, R, load3(q, k))
         if kind == FREE_FLYER:
             R = multiply(R, _quaternion_rotation(load(q, k + 3), load(q, k + 4), load(q, k + 5), load(q, k + 6)))
+    if relative:
+        p = _from_origin(m, i, p, body)
     store9(body, i * BODY + ROTATION, R)
     store3(body, i * BODY + POSITION, p)
     zero = splat(body, 0.0)
@@ -139,7 +162,14 @@ def _place(m, i, q, body, dof):
 def place_bodies(m, q, body, dof):
     """Compute poses and world columns only; body (nb BODY), dof (nv DOF)."""
     for i in range(m.parent.size):
-        _place(m, i, q, body, dof)
+        _place(m, i, q, False, body, dof)
+
+
+@kernel
+def place_near_origin(m, q, body, dof):
+    """`place_bodies` with positions relative to ORIGIN, as in `forward_pass`."""
+    for i in range(m.parent.size):
+        _place(m, i, q, True, body, dof)
 
 
 @kernel
@@ -161,7 +191,7 @@ def place_inertias(m, body):
 def _move_general(m, i, q, v, a, body, dof, order):
     """Store pose, velocity, acceleration and derivative vectors of body i, for any joint."""
     align_stack(body)
-    _place(m, i, q, body, dof)
+    _place(m, i, q, True, body, dof)
     _, _, vp, ap = _load_parent(m, i, body)
     zero = splat(body, 0.0)
     first, last = m.v_index[i], m.v_index[i] + m.dof_count[i]
@@ -189,6 +219,7 @@ def _move_revolute(m, i, q, v, a, body, dof, order):
     """`_move_general` for a revolute joint, whose Sdot is psi."""
     Rp, pp, vp, ap = _load_parent(m, i, body)
     R, p = _revolute_pose(m, i, q, Rp, pp)
+    p = _from_origin(m, i, p, body)
     S = _revolute_column(m, i, Rp, p)
     k = m.v_index[i]
     d = k * DOF

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.algorithms.batch import empty_matrices, points, square_matrices
 from dynamics.algorithms.branch_factor import factorize, invert_factored
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_bodies, place_inertias
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, INERTIA, MOMENT, place_inertias, place_near_origin
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import align_stack, kernel, load, shared_kernel, splat, store
@@ -17,7 +17,7 @@ from dynamics.spatial.spatial import accumulate, dot6, inertia_times, load3, loa
 @kernel
 def mass_matrix_kernel(m, q, body, dof, M):
     """Compute M (nv nv), full and symmetric, for one knot per lane; body (nb BODY), dof (nv DOF)."""
-    place_bodies(m, q, body, dof)
+    place_near_origin(m, q, body, dof)
     place_inertias(m, body)
     composite_mass_matrix(m, body, dof, M)
 

@@ -6,6 +6,7 @@ from dynamics.algorithms.kinematics import (
     BODY,
     COLUMN,
     DOF,
+    ORIGIN,
     PSI,
     PSI2,
     RATE,
@@ -38,10 +39,10 @@ from dynamics.spatial.tangent import store_column3
 # --------------------------------------------------------------------------------------------
 # Storage of the motion of a contact: in rows of its own, or for endpoints of loops added to the rows of the loop.
 
-POINT, POINT_VELOCITY, POINT_ACCELERATION, POINT_AXES = 0, 3, 6, 9
-CONTACT = 18
-"""Size per block of a contact or endpoint of a loop: position, velocity, acceleration (with -g) and axes; for a
-moment's block the velocity and acceleration are the angular ones."""
+POINT, POINT_VELOCITY, POINT_ACCELERATION, POINT_AXES, POINT_OFF = 0, 3, 6, 9, 18
+CONTACT = 21
+"""Size per block of a contact or endpoint of a loop: position (from the pass's ORIGIN), velocity, acceleration (with
+-g), axes, and distance from the reference; for a moment's block the velocity and acceleration are the angular ones."""
 
 
 # ------------------------------------------------------------------------------------------------ blocks and axes
@@ -275,6 +276,8 @@ def contact_points(m, contacts, body, points):
         store3(points, o + POINT_VELOCITY, v_c)
         store3(points, o + POINT_ACCELERATION, add_cross(a_c, angular(V), v_c))
         store9(points, o + POINT_AXES, R)
+        x, r = load3(body, ORIGIN), contacts.reference[c]
+        store3(points, o + POINT_OFF, add3((x[0] - r[0], x[1] - r[1], x[2] - r[2]), p))
 
 
 @helper
@@ -285,8 +288,8 @@ def constraint(m, contacts, c, points):
     x = add_scaled3(load3(points, o + POINT_ACCELERATION), kd, load3(points, o + POINT_VELOCITY))
     if contacts.angular[c] != 0:
         return add_scaled3(x, kp, sum_of_crosses(contacts.turn[c], load9(points, o + POINT_AXES)))
-    p, r, g = load3(points, o + POINT), contacts.reference[c], m.gravity
-    x = add_scaled3(x, kp, (p[0] - r[0], p[1] - r[1], p[2] - r[2]))
+    g = m.gravity
+    x = add_scaled3(x, kp, load3(points, o + POINT_OFF))
     return (x[0] + g[0], x[1] + g[1], x[2] + g[2])
 
 

@@ -22,6 +22,7 @@ from dynamics.algorithms.kinematics import (
     INERTIA,
     MOMENT,
     MOMENTUM,
+    ORIGIN,
     POSITION,
     ROTATION,
     VELOCITY,
@@ -41,6 +42,7 @@ from dynamics.spatial.spatial import (
     add_cross_force,
     add_cross_motion,
     add_inertia_times,
+    add_scaled3,
     add_scaled6,
     cross,
     dot6,
@@ -128,6 +130,8 @@ def _moved_placement(m, i, placement, body):
         C[8] + C[17], t[0], t[1], t[2],
     )  # fmt: skip
     R, p = frame_pose(m.parent[i], frame, body)
+    if m.parent[i] < 0:
+        p = add_scaled3(p, -1.0, load3(body, ORIGIN))
     w = rotate(R, load3(placement, TWIST * i + 3))
     return join(w, add_cross(rotate(R, load3(placement, TWIST * i)), p, w))
 

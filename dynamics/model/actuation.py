@@ -39,12 +39,16 @@ def spring_matrices(model: RigidBodyModel) -> Springs:
     return Springs(K, D, c)
 
 
+def joint_rows(model: RigidBodyModel) -> np.ndarray:
+    """Ratios (nu, nv of the full model) of the actuators' joints, zero for those on frames."""
+    return np.array([joint_row(model.full, each.joints) for each in model.actuators])
+
+
 def actuation_of(model: RigidBodyModel) -> np.ndarray:
     """B (nv, nu) of the actuators of a robot; ValueError if it has none."""
     if not model.actuators:
         raise ValueError("actuation: got 'model', expected a model with actuators")
-    rows = np.array([joint_row(model.full, each.joints) for each in model.actuators])
-    return np.ascontiguousarray(model.mimic_map.leave("p", rows).T)
+    return np.ascontiguousarray(model.mimic_map.leave("p", joint_rows(model)).T)
 
 
 def actuator_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:

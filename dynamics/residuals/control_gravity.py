@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_bodies
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_near_origin
 from dynamics.model.actuation import actuation_map, torques_of_controls
 from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel
@@ -153,7 +153,7 @@ def _hessian(m, mu, body, dof, H):
 def _value(m, B, skip, x, u, body, dof, r):
     """r (nv), and the vectors that its derivatives need."""
     align_stack(body)
-    place_bodies(m, x, body, dof)
+    place_near_origin(m, x, body, dof)
     _moment_rates(m, body, dof)
     torques_of_controls(B, skip, u, r)
     G = _gravity(m, body)

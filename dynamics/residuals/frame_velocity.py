@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.frames import (
     LOCAL,
     LOCAL_WORLD_ALIGNED,
+    WORLD,
     components,
     frame_numbers,
     frame_pose,
@@ -35,7 +36,7 @@ from dynamics.algorithms.frames import (
     path_velocity,
     reference_code,
 )
-from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies
+from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, PSI, place_bodies, place_near_origin
 from dynamics.model.knot_driver import nb, nv
 from dynamics.model.model import RigidBodyModel
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
@@ -141,7 +142,10 @@ def velocity_curvature(m, i, upper, J, H):
 def _value(m, i, data, target, reference, x, body, dof, r):
     """data: the frame in its body."""
     align_stack(body)
-    place_bodies(m, x, body, dof)
+    if reference == WORLD:
+        place_bodies(m, x, body, dof)
+    else:  # the same about any point
+        place_near_origin(m, x, body, dof)
     R, p = frame_pose(i, data, body)
     v = x[x.shape[0] - m.dof_body.size :]
     for k, c in enumerate(components(reference, R, p, path_velocity(m, i, v, dof))):
@@ -187,7 +191,12 @@ class FrameVelocity(KernelResidual):
     nr = 6
     target_kind = VECTOR
     kernels = residual_kernels(
-        _value, _jacobian, _hessian, 6, 2 * nv, {"body": nb * BODY, "dof": nv * DOF, "upper": nv * UPPER},
+        _value,
+        _jacobian,
+        _hessian,
+        6,
+        2 * nv,
+        {"body": nb * BODY, "dof": nv * DOF, "upper": nv * UPPER},
         target=6,
     )
 

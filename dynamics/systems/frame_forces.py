@@ -18,7 +18,7 @@ from dynamics.algorithms.frames import (
     last_dof,
     path_velocity,
 )
-from dynamics.algorithms.kinematics import COLUMN, DOF, place_bodies
+from dynamics.algorithms.kinematics import COLUMN, DOF, ORIGIN, place_near_origin
 from dynamics.contacts.contact_set import free_or_held
 from dynamics.derivatives.implicit_function import subtract_product
 from dynamics.model.attachments import LinearActuator, Thruster
@@ -29,7 +29,7 @@ from dynamics.simd import align_stack, fma, helper, kernel, load, shared_kernel,
 from dynamics.simd.by_type import by_type
 from dynamics.simd.lane_blocks import lanes
 from dynamics.simd.sizes import Size
-from dynamics.spatial.spatial import add_cross, cross, dot3, dot6, load3, load6, rotate, scale3
+from dynamics.spatial.spatial import add_cross, add_scaled3, cross, dot3, dot6, load3, load6, rotate, scale3
 from dynamics.spatial.tangent import load_column3, load_column6
 
 # --------------------------------------------------------------------------------------------
@@ -145,6 +145,13 @@ def _direction(p1, p2):
 
 
 @helper
+def _pose(i, frame, body):
+    """Pose of a frame of body i, -1 the world, with positions from ORIGIN."""
+    R, p = frame_pose(i, frame, body)
+    return R, (p if i >= 0 else add_scaled3(p, -1.0, load3(body, ORIGIN)))
+
+
+@helper
 def _push(m, i, p, f, moment, size, dof, tau):
     """tau += size (J'f + w'moment) of a point p on body i."""
     k = last_dof(m, i)
@@ -159,18 +166,18 @@ def _push(m, i, p, f, moment, size, dof, tau):
 @shared_kernel
 def _add_some(m, actuators, q, u, body, dof, tau):
     align_stack(body)
-    place_bodies(m, q, body, dof)
+    place_near_origin(m, q, body, dof)
     zero = splat(body, 0.0)
     nothing = (zero, zero, zero)
     for d in range(actuators.control.size):
         i, W = actuators.body[d], actuators.wrench[d]
-        R, p = frame_pose(i, actuators.frame[d], body)
+        R, p = _pose(i, actuators.frame[d], body)
         size = load(u, actuators.control[d])
         if actuators.other[d] < -1:
             f, moment = (zero + W[0], zero + W[1], zero + W[2]), (zero + W[3], zero + W[4], zero + W[5])
             _push(m, i, p, rotate(R, f), rotate(R, moment), size, dof, tau)
         else:
-            _, p2 = frame_pose(actuators.other[d], actuators.other_frame[d], body)
+            _, p2 = _pose(actuators.other[d], actuators.other_frame[d], body)
             n, _ = _direction(p, p2)
             _push(m, i, p, n, nothing, W[0] * size, dof, tau)
             _push(m, actuators.other[d], p2, n, nothing, -W[0] * size, dof, tau)
@@ -244,7 +251,7 @@ def _apart(w, n, k):
 @shared_kernel
 def _wrench_derivatives(m, i, frame, W, size, d, body, dof, w):
     n = m.dof_body.size
-    R, p = frame_pose(i, frame, body)
+    R, p = _pose(i, frame, body)
     zero = splat(body, 0.0)
     wrench = (zero + W[0], zero + W[1], zero + W[2], zero + W[3], zero + W[4], zero + W[5])
     _place_velocity(m, i, LOCAL, R, p, w.mu, dof, w.first)
@@ -257,8 +264,8 @@ def _wrench_derivatives(m, i, frame, W, size, d, body, dof, w):
 @shared_kernel
 def _line_derivatives(m, i, frame, j, other_frame, ratio, size, d, body, dof, w):
     n, zero = m.dof_body.size, splat(body, 0.0)
-    R1, p1 = frame_pose(i, frame, body)
-    R2, p2 = frame_pose(j, other_frame, body)
+    R1, p1 = _pose(i, frame, body)
+    R2, p2 = _pose(j, other_frame, body)
     V1 = _place_velocity(m, i, LOCAL_WORLD_ALIGNED, R1, p1, w.mu, dof, w.first)
     V2 = _place_velocity(m, j, LOCAL_WORLD_ALIGNED, R2, p2, w.mu, dof, w.second)
     e, inverse = _direction(p1, p2)
@@ -290,7 +297,7 @@ def _line_derivatives(m, i, frame, j, other_frame, ratio, size, d, body, dof, w)
 def force_derivatives(m, actuators, q, u, body, dof, w):
     """Store R, S, T and D of `Forces` at rates w.mu."""
     align_stack(body)
-    place_bodies(m, q, body, dof)
+    place_near_origin(m, q, body, dof)
     w.T[:] = 0.0
     w.D[:] = 0.0
     for d in range(actuators.control.size):

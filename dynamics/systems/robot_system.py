@@ -18,7 +18,14 @@ from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.contacts.contact_set import Contact, Contacts, ContactSet
 from dynamics.contacts.frame_contact import FrameContact
 from dynamics.contacts.loop_constraint import JointCoupling, LoopConstraint, loop_gap, loop_rows
-from dynamics.model.actuation import Actuation, actuation_of, actuator_limits, on_full_joints, spring_matrices
+from dynamics.model.actuation import (
+    Actuation,
+    actuation_of,
+    actuator_limits,
+    joint_rows,
+    on_full_joints,
+    spring_matrices,
+)
 from dynamics.model.attachments import Actuator
 from dynamics.model.joint_forces import with_springs
 from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, REVOLUTE, SPHERICAL, TRANSLATION, Joint
@@ -40,6 +47,8 @@ from dynamics.validation import as_array, as_flag
 
 PLAIN = (REVOLUTE, PRISMATIC, TRANSLATION)
 """Joints whose displacement from the neutral configuration is their configuration."""
+ROUNDING = 1e-12
+"""Relative excess of a sum of largest efforts over a limit that counts as none."""
 
 
 def position_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
@@ -63,23 +72,30 @@ def position_limits(model: RigidBodyModel) -> tuple[np.ndarray, np.ndarray]:
     return lower, upper
 
 
-def effort_limits(model: RigidBodyModel, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """lower and upper (nu,) of controls u for which |B u| satisfies the effort limits, where these form a box.
+def effort_limits(
+    model: RigidBodyModel, B: np.ndarray, lower: ArrayLike = -np.inf, upper: ArrayLike = np.inf
+) -> tuple[np.ndarray, np.ndarray]:
+    """lower and upper (nu,) of controls u within the limits given for which |B u| satisfies the effort limits, where
+    these form a box.
 
-    The narrowest of |B_ij u_j| <= effort_i gives the limit of u_j.  Raises ValueError where a limited degree of freedom
-    is driven by several controls: their limits depend on each other.
+    The narrowest of |B_ij u_j| <= effort_i and of the limits given is that of u_j.  Raises ValueError where several
+    controls drive a limited degree of freedom and together exceed its limit: their limits depend on each other.
     """
-    upper = np.full(B.shape[1], np.inf)
-    for i in np.flatnonzero(np.isfinite(model.effort_limit)):
-        driving = np.flatnonzero(B[i])
-        if len(driving) > 1:
+    low, high = (np.full(B.shape[1], limit, float) for limit in (lower, upper))
+    limited, driving = np.isfinite(model.effort_limit), np.count_nonzero(B, axis=1)
+    for i in np.flatnonzero(limited & (driving == 1)):
+        j = np.flatnonzero(B[i])[0]
+        most = model.effort_limit[i] / abs(B[i, j])
+        low[j], high[j] = np.clip((low[j], high[j]), -most, most)
+    for i in np.flatnonzero(limited & (driving > 1)):
+        j = np.flatnonzero(B[i])
+        largest = np.abs(B[i, j]) @ np.maximum(np.abs(low[j]), np.abs(high[j]))
+        if largest > model.effort_limit[i] * (1.0 + ROUNDING):
             raise ValueError(
-                f"actuation: {model.dof_names[i]!r} has an effort limit and is driven by {len(driving)} controls, "
+                f"actuation: {model.dof_names[i]!r} has an effort limit and is driven by {len(j)} controls, "
                 "whose limits depend on each other, expected one control, or a constraint of a residual"
             )
-        for j in driving:
-            upper[j] = min(upper[j], model.effort_limit[i] / abs(B[i, j]))
-    return -upper, upper
+    return low, high
 
 
 def speed_limits(model: RigidBodyModel, B: np.ndarray) -> np.ndarray:
@@ -218,14 +234,15 @@ class RobotSystem(DiscreteSystem):
         return lower, upper
 
     def control_limits(self) -> tuple[np.ndarray, np.ndarray]:
-        """lower and upper (nu,) of the controls within the limits of the model's actuators, if these are the
-        controls, or to its effort limits; infinite where it has none.
+        """lower and upper (nu,) of the controls within the model's effort limits and, if its actuators are the
+        controls, within theirs as well; infinite where there are none.
 
-        Raises ValueError for an actuation in which an effort limit binds several controls together.
+        Forces of actuators on frames depend on the configuration: effort limits of joints do not bound them.  Raises
+        ValueError for an actuation in which an effort limit binds several controls together.
         """
-        if self.actuators:
-            return actuator_limits(self.model)
-        return effort_limits(self.model, self.actuation.B)
+        if not self.actuators:
+            return effort_limits(self.model, self.actuation.B)
+        return effort_limits(self.full, joint_rows(self.model).T, *actuator_limits(self.model))
 
     @property
     def control_speeds(self) -> tuple[np.ndarray, np.ndarray] | None:

@@ -205,6 +205,20 @@ def test_motors_pull_as_in_mujoco(rng):
     assert data.actuator_force == pytest.approx([0.3, -2.0, 0.2])
 
 
+def test_controls_stay_where_mujoco_clips_no_joint_force():
+    """Of a motor's limit and its joint's the lesser is kept."""
+    m = compiled("""<mujoco><worldbody><body><joint name="hip" axis="0 1 0" actuatorfrcrange="-3 3"/><geom size="0.1"/>
+      <body pos="0 0 -0.3"><joint name="knee" axis="0 1 0" actuatorfrcrange="-0.8 0.8"/><geom size="0.1"/></body></body>
+      </worldbody><actuator><motor joint="hip" ctrlrange="-2 9"/><motor joint="knee" gear="-4"/></actuator></mujoco>""")
+    lower, upper = RigidBodySystem(from_mujoco(m), 0.01, actuation="model").control_limits()
+    assert lower == pytest.approx([-2.0, -0.2]) and upper == pytest.approx([3.0, 0.2])
+    data = mujoco.MjData(m)
+    for ctrl, factor in ((lower, 1.0), (upper, 1.0), (upper, 2.0)):
+        data.ctrl[:] = factor * ctrl
+        mujoco.mj_forward(m, data)
+        assert data.qfrc_actuator == pytest.approx(ctrl * [1.0, -4.0])
+
+
 def test_limits_and_figures_of_joints():
     model = from_mujoco(compiled(ZOO))
     yaw = model.v_index[model.joint_index("yaw")]

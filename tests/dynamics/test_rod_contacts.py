@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from dynamics import Prismatic, Translation
+from dynamics import FreeFlyer, Prismatic, Revolute, Translation
 from dynamics.rods.algorithms.inverse_dynamics import energies, inverse_dynamics, momentum
 from dynamics.rods.loads.contacts import CapsuleContact, CylinderContact, PlaneContact, RodContact, SphereContact
 from dynamics.rods.model.arrays import FIRST, FORCES
@@ -45,6 +45,10 @@ def touching(what: str):
     if what in ("rates", "all"):
         builder.add_contact("trunk", PlaneContact(1e3, [0.2, 0.3, 1.0], **rates))
         builder.add_contact("weight", SphereContact(0.4, 1e2, [0.1, 0.0, 0.1], link="tail", **rates), radius=0.3)
+    if what in ("turning", "all"):
+        builder.add_contact("flap", SphereContact(0.4, 1e2, [0.1, 0.2, 0.1], True, link="plate", **rates), radius=0.2)
+        builder.add_contact("trunk", CapsuleContact(0.2, 1e3, [0.1, 0.0, 0.0], [0.5, 0.1, 0.0], **rates), radius=0.1)
+        builder.add_contact("tail", CylinderContact(0.3, 1e2, axis="y", **rates), radius=0.1)
     return SoftRobot(builder.build())
 
 
@@ -65,7 +69,7 @@ def check(robot, states):
     assert relative_error(expected[0], expected[0].T) <= IDENTITY
 
 
-@pytest.mark.parametrize("what", ["plane", "sphere", "capsule", "rods", "rates"])
+@pytest.mark.parametrize("what", ["plane", "sphere", "capsule", "rods", "rates", "turning"])
 def test_derivatives_against_complex_steps(what, rng):
     robot = touching(what)
     check(robot, 0.4 * rng.standard_normal((4, robot.nq)))
@@ -117,6 +121,80 @@ def test_damping_and_friction():
     r = robot.residual([0.0, 0.0, 0.08], v, np.zeros(3), [])
     friction = 0.5 * F * v[:2] / np.hypot(0.5, 0.2)
     assert relative_error(r, np.array([*friction, 2.0 * 9.81 - F * (1.0 + 0.3 * 0.7)])) <= IDENTITY
+
+
+def balls(places, **parts):
+    """Balls of 1 kg and 0.1 m at these places, which float without gravity, the first of which touches something."""
+    builder = RodModelBuilder(gravity=(0.0, 0.0, 0.0))
+    for name, place in places.items():
+        joint = FreeFlyer()
+        builder.add_body(name, "world", joint, placement=(np.eye(3), place), mass=1.0, inertia=0.004 * np.eye(3))
+    if parts:
+        builder.add_contact("ball", **parts)
+    return SoftRobot(builder.build())
+
+
+def wrenches_of_contact(places, v, **parts):
+    """Moments about the centres of balls and forces (balls, 6)."""
+    q = np.zeros(len(v))
+    r, bare = (robot.residual(q, v, q, []) for robot in (balls(places, **parts), balls(places)))
+    return (bare - r).reshape(-1, 6)
+
+
+def test_friction_acts_where_a_ball_touches_the_ground():
+    """A ball that is pushed down and slides ends up rolling, at 5/7 of its speed."""
+    plane = PlaneContact(1e4, exponent=1.0, friction=0.3, slip=1e-3)
+    v = np.array([2.0, 0.0, 0.0, 0.7, 0.0, 0.0])
+    (wrench,) = wrenches_of_contact({"ball": [0.2, -0.1, 0.099]}, v, contact=plane, radius=0.1)
+    slides, F = np.array([0.7, 0.2]), 10.0  # the velocity at its lowest point, x and y
+    friction = -0.3 * F * slides / np.sqrt(slides @ slides + 1e-6)
+    moment = np.cross([0.0, 0.0, -0.1], [*friction, 0.0])
+    assert relative_error(wrench, np.array([*moment, *friction, F])) <= IDENTITY
+    robot = puck_that_turns(plane)
+    rest = -9.81 / 1e4
+    motion = simulate(robot, 0.5, [], q0=[0.0, 0.1 + rest, 0.0], v0=[0.7, 0.0, 0.0], rtol=1e-6, atol=1e-9)
+    speed, _, turn = motion.v[-1]
+    assert speed == pytest.approx(0.5, rel=1e-3) and turn == pytest.approx(5.0, rel=1e-3)
+
+
+def puck_that_turns(contact):
+    """A solid ball that slides along x, falls along z and turns about y."""
+    builder = RodModelBuilder()
+    for name, parent, joint in (("x", "world", Prismatic("x")), ("z", "x", Prismatic("z"))):
+        builder.add_body(name, parent, joint)
+    builder.add_body("ball", "z", Revolute("y"), mass=1.0, inertia=0.004 * np.eye(3))
+    builder.add_contact("ball", contact, radius=0.1)
+    return SoftRobot(builder.build())
+
+
+@pytest.mark.parametrize(
+    ("inside", "radius", "apart"), [(False, 0.05, 0.149), (True, 0.05, 0.051), (False, 0.0, 0.099)]
+)
+def test_bodies_that_rub_turn_each_other(inside, radius, apart, rng):
+    """Forces of a moving sphere are opposite and act at one point: no momentum is made, nor angular momentum."""
+    contact = SphereContact(0.1, 1e4, inside=inside, link="other", exponent=1.0, friction=0.6, damping=0.4, slip=0.02)
+    v, direction, centre = rng.standard_normal(12), np.array([0.36, 0.48, 0.8]), np.array([0.2, -0.1, 0.3])
+    places = {"ball": centre, "other": centre - apart * direction}
+    of_ball, of_other = wrenches_of_contact(places, v, contact=contact, radius=radius)
+    assert relative_error(of_ball[3:], -of_other[3:]) <= IDENTITY
+    share = radius / (0.1 - radius) if inside else -radius / (0.1 + radius)
+    arms = (share * apart * direction, (1.0 + share) * apart * direction)
+    for wrench, arm in zip((of_ball, of_other), arms, strict=True):
+        moment = np.cross(arm, wrench[3:])
+        assert np.abs(wrench[:3] - moment).max() <= 1e-12 * np.abs(wrench).max()
+    sliding = np.cross(v[:3], arms[0]) + v[3:6] - np.cross(v[6:9], arms[1]) - v[9:]
+    across, force = (x - (x @ direction) * direction for x in (sliding, of_ball[3:]))
+    assert relative_error(across / np.linalg.norm(across), -force / np.linalg.norm(force)) <= 1e-10
+    robot = balls(places, contact=contact, radius=radius)
+    motion = simulate(robot, 0.01, [], v0=v, rtol=1e-9, atol=1e-11)
+    total = momentum(robot.model, motion.q, motion.v)
+    assert relative_error(total.angular[-1], total.angular[0]) < 1e-6
+
+
+def test_a_ball_that_fills_a_moving_hollow_one_is_refused():
+    hollow = SphereContact(0.1, 1e4, inside=True, link="other", friction=0.6)
+    with pytest.raises(ValueError, match=r"radius: got 0.1, expected less than that of the hollow sphere around, 0\.1"):
+        balls({"ball": np.zeros(3), "other": np.zeros(3)}, contact=hollow, radius=0.1)
 
 
 @pytest.mark.parametrize("contact", [SphereContact(0.3, 1e4, [0.0, 0.0, -0.3]), PlaneContact(1e4)])
@@ -196,6 +274,7 @@ def test_rods_that_meet_bounce():
 def test_what_was_added_is_in_the_model():
     model = touching("all").model
     names = [touch.link for touch in model.contacts]
-    assert names == ["trunk", "flap", "tail", "plate", "trunk", "weight", "trunk", "flap", "trunk", "trunk", "weight"]
+    first = ["trunk", "flap", "tail", "plate", "trunk", "weight", "trunk", "flap", "trunk", "trunk", "weight"]
+    assert names == [*first, "flap", "trunk", "tail"]
     assert model.contacts[3].places == pytest.approx(np.array([[0.1, 0.2, -0.1]]))
     assert pickle.loads(pickle.dumps(model)) == model and touching("plane").model != model

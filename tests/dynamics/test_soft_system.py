@@ -3,8 +3,12 @@
 import numpy as np
 import pytest
 
+from dynamics.model.joints import FreeFlyer, Revolute
+from dynamics.rods.loads.contacts import PlaneContact
+from dynamics.rods.robot.builder import RodModelBuilder
+from dynamics.rods.robot.soft_robot import SoftRobot
 from dynamics.rods.stepping.simulation import simulate
-from dynamics.rods.stepping.soft_steps import INTEGRATORS
+from dynamics.rods.stepping.soft_steps import GAMMA, INTEGRATORS
 from dynamics.rods.stepping.soft_system import SoftRobotSystem
 from tests.reference.prepared import PreparedSystem, replay
 from tests.reference.robot_systems import slope
@@ -194,3 +198,65 @@ def test_names_and_sizes():
     assert system.integrator == "extrapolated_euler" and not system.semi_implicit
     assert len(system.state_names) == system.nx and len(system.control_names) == system.nu
     assert "nu=5" in repr(system)
+
+
+# ------------------------------------------------------------------------------------------------ stiff contact
+def legged() -> SoftRobot:
+    """A body on two legs of two joints each, without any rod, whose feet meet a stiff ground with friction."""
+    builder = RodModelBuilder(name="legged")
+    builder.add_body("base", "world", FreeFlyer(), mass=1.2, inertia=np.diag([6e-3, 2e-2, 2.5e-2]))
+    for side in (-1.0, 1.0):
+        parent, at = "base", np.array([0.19 * side, 0.0, 0.0])
+        for part in ("upper", "lower"):
+            own = {"mass": 0.1, "com": (0.0, 0.0, -0.08), "inertia": np.diag([3e-4, 3e-4, 1e-5]), "damping": 0.02}
+            name = f"{part} {side:+g}"
+            builder.add_body(name, parent, Revolute("y"), placement=(np.eye(3), at), **own)
+            parent, at = name, np.array([0.0, 0.02 * side, -0.16])
+        ground = PlaneContact(1e4, exponent=1.0, smoothing=3e-3, damping=0.5, friction=0.8, slip=0.05)
+        builder.add_contact(parent, ground, point=at)
+    return SoftRobot(builder.build(), torques=["upper -1", "lower -1", "upper +1", "lower +1"])
+
+
+def sunk_knots(robot: SoftRobot, rng: np.random.Generator, count: int):
+    """States with feet above the ground and deep below, at speeds of falls, and torques."""
+    x, n = np.zeros((count, 2 * robot.nq)), robot.nq
+    x[:, 5] = 0.245 + rng.uniform(-0.03, 0.03, count)
+    x[:, 6:n] = np.tile([0.7, -1.4], 2) + 0.15 * rng.normal(size=(count, 4))
+    x[:, n:] = rng.normal(size=(count, n)) * np.r_[np.full(3, 1.0), np.full(3, 0.5), np.full(4, 4.0)]
+    return x, rng.normal(size=(count, robot.nu))
+
+
+@pytest.mark.parametrize(("integrator", "dt"), [("sdirk2", 0.02), ("sdirk2", 0.05), ("implicit_midpoint", 0.02)])
+def test_steps_near_stiff_contact_are_solved(integrator, dt, rng):
+    """Also where Newton's method gets stuck; no knot's bits depend on the others."""
+    robot = legged()
+    system = SoftRobotSystem(robot, dt, integrator)
+    x, u = sunk_knots(robot, rng, 96)
+    following = system.step(x, u)
+    assert np.isfinite(following).all()
+    alone = np.array([system.step(*knot) for knot in zip(x[:16], u[:16], strict=True)])
+    np.testing.assert_array_equal(alone, following[:16])
+    (q, v), (q_next, v_next) = np.split(x, 2, axis=1), np.split(following, 2, axis=1)
+    if integrator == "sdirk2":
+        g = GAMMA * dt
+        A = np.array([[2.0 * g * (dt - g), g * g], [dt - g, g]])  # of both accelerations in q+ - q - h v and v+ - v
+        a0, a1 = np.einsum("ij,jkn->ikn", np.linalg.inv(A), np.array([q_next - q - dt * v, v_next - v]))
+        stages = [(q + g * v + g * g * a0, v + g * a0, a0), (q_next, v_next, a1)]
+    else:
+        a = (v_next - v) / dt
+        stages = [(q + 0.5 * dt * v + 0.25 * dt * dt * a, v + 0.5 * dt * a, a)]
+    for stage in stages:
+        M = robot.residual_derivatives(*stage, u)[2]
+        sizes = np.abs(M @ stage[2][:, :, None])[:, :, 0].max(axis=1) + 1.0
+        assert (np.abs(robot.residual(*stage, u)).max(axis=1) / sizes).max() < 1e-6
+
+
+def test_expansions_at_steps_that_newtons_method_does_not_reach_alone(rng):
+    system = SoftRobotSystem(legged(), 0.02, "sdirk2")
+    x, u = sunk_knots(system.robot, rng, 48)
+    fx, _ = system.linearize(x, u)
+    dx, h = rng.normal(size=x.shape), 1e-7
+    ends = [system.step(x + s * h * dx, u) for s in (1.0, -1.0)]
+    found, expected = (fx @ dx[:, :, None])[:, :, 0], (ends[0] - ends[1]) / (2.0 * h)
+    errors = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
+    assert np.sort(errors)[:-3].max() < 1e-3  # but near where the contact's force bends

@@ -194,7 +194,7 @@ TABLE = [
           {"path": (0.1, 0.2)}, make_problem=KINDS, path=(*KINDS, [], [0.1], [0.1, 0.1], ["a", "b"], [0.1, [0.1, 0.2]],
           [0.1, np.nan], {"a": 0.1}), solver=(*KINDS[1:], DDP), first_step=(*ONE, 0.0, 0.5),
           longest_step=(*ONE, 0.0, 0.01), smallest_step=(*ONE, 0.0, 0.2), max_iterations=(*WHOLE, 0),
-          max_points=(*WHOLE, 0)),
+          max_points=(*WHOLE, 0), jumps=(*WHOLE, -1)),
     *rows("plot_continuation", trajopt.plot_continuation, continuation=(*KINDS, {}, 3)),
     *rows("plot", trajopt.plot_convergence, results=(*KINDS, {}, {"a": 3})),
     *rows("report", lambda path: solution().report(path), {"path": "report.html"}, path=(*KINDS, "report.pdf", "")),

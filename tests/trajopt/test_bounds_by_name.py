@@ -98,6 +98,53 @@ def test_controls_whose_limits_depend_on_each_other():
     np.testing.assert_array_equal(ControlBounds.from_model(free).upper, [np.inf, 7.0])
 
 
+def driven(motors, **efforts):
+    """A chain of three joints, the last of which follows the second if it is called "follower", with motors."""
+    builder = dynamics.ModelBuilder(name="driven")
+    parent = "world"
+    for name, effort in efforts.items():
+        builder.add_body(
+            name, parent, dynamics.Revolute("y"), joint_name=f"{name} joint", mass=1.0, inertia=np.eye(3), effort=effort
+        )
+        parent = name
+    for name, joints, *limits in motors:
+        builder.add_actuator(name, {f"{joint} joint": ratio for joint, ratio in joints.items()}, *limits)
+    if "follower" in efforts:
+        builder.add_mimic("follower joint", "b joint", 2.0)
+    return builder.build()
+
+
+MOTORS = [("ma", {"a": 1.0}, -1.0, 2.0), ("mb", {"b": -3.0}), ("mc", {"a": 0.0, "c": 0.5}, -4.0, 90.0)]
+
+
+def test_limits_of_motors_and_of_their_joints_are_both_kept():
+    robot = driven(MOTORS, a=1.5, b=0.6, c=8.0)
+    system = dynamics.RigidBodySystem(robot, 0.01, actuation="model")
+    bounds = ControlBounds.from_model(system)
+    np.testing.assert_allclose(bounds.lower, [-1.0, -0.2, -4.0], rtol=1e-15)
+    np.testing.assert_allclose(bounds.upper, [1.5, 0.2, 16.0], rtol=1e-15)
+    same = dynamics.RigidBodySystem(robot, 0.01, actuation=system.actuation.B)
+    np.testing.assert_array_equal(ControlBounds.from_model(same).upper, bounds.upper)
+    alone = dynamics.RigidBodySystem(driven([("ma", {"a": 2.0})], a=5.0), 0.01, actuation="model")  # by its joint alone
+    np.testing.assert_array_equal(ControlBounds.from_model(alone).upper, [2.5])
+
+
+def test_motors_on_one_joint_may_only_together_reach_its_limit():
+    """Two motors that never exceed the limit keep theirs; else no box holds all that is allowed."""
+    pair = [("m1", {"a": 1.0}, -1.0, 1.0), ("m2", {"a": 2.0, "b": 1.0}, -2.0, 1.0)]
+    within = dynamics.RigidBodySystem(driven(pair, a=4.0, b=1.5), 0.01, actuation="model")
+    np.testing.assert_array_equal(within.control_limits(), [[-1.0, -1.5], [1.0, 1.0]])
+    beyond = dynamics.RigidBodySystem(driven(pair, a=4.9, b=2.0), 0.01, actuation="model")
+    with pytest.raises(ValueError, match="actuation: 'a joint' has an effort limit and is driven by 2 controls"):
+        beyond.control_limits()
+
+
+def test_motors_of_mimic_joints_keep_to_the_limit_of_their_own_joint():
+    robot = driven([("source", {"b": 1.0}), ("other", {"follower": 2.0})], b=3.0, follower=5.0)
+    system = dynamics.RigidBodySystem(robot, 0.01, actuation="model")
+    np.testing.assert_array_equal(system.control_limits()[1], [3.0, 2.5])
+
+
 def test_wrapped_systems_and_phases_know_the_limits():
     robot = quadruped()
     phases = dynamics.HybridSystem(robot, 0.01, [("stance", FEET, 2), ("step", FEET[:3], 2)])

@@ -79,6 +79,28 @@ def test_a_bifurcation_in_closed_form():
     assert all(not solution.us.any() for solution in found.solutions)
 
 
+def test_a_jump_at_the_end_of_a_branch():
+    """From the well that ends to the other one, and on; what follows is the branch that starts there."""
+    found = trajopt.continuation(two_wells, (0.0, 1.0), smallest_step=1e-3, jumps=3)
+    assert found.complete and "over 1 end of branches" in found.message
+    (k,) = np.flatnonzero(found.jumped)
+    x = np.array([solution.xs[-1, 0] for solution in found.solutions])
+    assert found.positions[k - 1] < FOLD < found.positions[k] <= FOLD + 0.1
+    assert (x[:k] > 0.0).all() and (x[k:] < 0.0).all() and "jump to" in str(found)
+    np.testing.assert_allclose(2.0 * x**3 - 2.0 * STEEP * x + found.numbers[:, 0], 0.0, atol=1e-6)
+    alone = trajopt.continuation(lambda p: two_wells(p, start=-1.0), (found.parameters[k], 1.0))
+    assert found.costs[-1] == pytest.approx(alone.costs[-1], rel=1e-9)
+
+
+def test_over_a_bifurcation():
+    """From the branch of zeros, which goes on as a ridge, to one of the two that leave it."""
+    found = trajopt.continuation(fork, (-1.0, 1.0), smallest_step=1e-3, jumps=2)
+    (k,) = np.flatnonzero(found.jumped)
+    moving = np.array([solution.us.any() for solution in found.solutions])
+    assert found.complete and not moving[:k].any() and moving[k:].all()
+    assert (found.smallest_eigenvalues > 0.0).all()
+
+
 def test_extrapolation(rng):
     """Exact where positions are a polynomial in what falls."""
     end, a, b = rng.uniform(0.1, 1.0, 3)

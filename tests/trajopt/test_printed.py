@@ -114,7 +114,7 @@ def results():
     family = trajopt.Continuation(
         "fold", "The branch turns back.", np.linspace(0.0, 0.25, 50), tuple(np.zeros((50, 100))), np.zeros((50, 100)),
         tuple(f"p[{i}]" for i in range(100)), (solution,) * 50, (directional,) * 50, np.ones(50), np.ones(50, int),
-        np.ones(50, int), np.ones(50, int), np.ones(50, int), singular, None, None,
+        np.ones(50, int), np.ones(50, int), np.ones(50, int), np.zeros(50, bool), singular, None, None,
     )  # fmt: skip
     outcome = trajopt.Outcome(np.zeros(100), solution, None, None, 0.125)
     many = trajopt.ManySolutions((outcome,) * 100, make_problem, None)

@@ -26,10 +26,18 @@ from dynamics.validation import as_array, as_flag, as_name, as_not_negative, as_
 PLANE, ROUND = 0, 1
 # Numbers of a contact: its force law; depth = SIDE d + OFFSET; a point (3) and a direction a (3); PLANE or ROUND, h,
 # and a square that is added to that of d; the point (3) in axes of the touching link; damping and friction
-# (`segment_loads`).
+# (`segment_loads`); the lever of friction.
 STIFFNESS, EXPONENT, SMOOTHING, SIDE, OFFSET = 0, 1, 2, 3, 4
 POINT, AXIS, SHAPE, HALF_LENGTH, CORE, PLACE = 5, 8, 11, 12, 13, 14
 DAMPING, FRICTION, SLIP = 17, 18, 19
+ARM, SPIN_A, SPIN_B = 20, 21, 22
+"""The lever nu of friction, and the factors of the angular velocities of both sides, by which the place of contact
+moves relative to the centres:  y + (SPIN_A w_A + SPIN_B w_B) x nu.
+
+Bodies touch on the line through their centres.  NO_ARM: a point, or no friction; ALONG_NORMAL: nu is the gradient of
+the depth, of unit length, by which a sphere of radius SPIN_A touches what is fixed; ALONG_CENTRES: nu is the relative
+position x of two centres, and the place divides it by their radii, so that both forces act at one point."""
+NO_ARM, ALONG_NORMAL, ALONG_CENTRES = 0, 1, 2
 
 
 @helper
@@ -148,10 +156,11 @@ class Contact:
 
     With damping the force is F (1 + c d/dt depth) [Hunt and Crossley 1975], with friction there is also the force
 
-        - mu F y / sqrt(y.y + s^2),   y the velocity of the sphere's centre across the normal
+        - mu F y / sqrt(y.y + s^2),   y the relative velocity across the normal where the bodies touch
 
-    so that there is no sticking: a body at rest on a slope creeps, with at most a speed of about s.  Forces act at the
-    centre.
+    so that there is no sticking: a body at rest on a slope creeps, with at most a speed of about s.  Bodies touch on
+    the surface of the sphere or, where both may turn, at one point of the line between their centres, which it divides
+    as their radii do; there the forces act, with their torques about the centres.
 
     Parameters
     ----------
@@ -189,11 +198,34 @@ class Contact:
         """Side and offset of the depth of a sphere, point, axis, shape, half length and core."""
         raise NotImplementedError
 
-    def numbers(self, radius: float, place: ArrayLike = (0.0, 0.0, 0.0)) -> np.ndarray:
-        """Numbers of the contact of a sphere of this radius about a point `place` (3,) in axes of its link."""
+    def numbers(self, radius: float, place: ArrayLike = (0.0, 0.0, 0.0), other: float = 0.0) -> np.ndarray:
+        """Numbers of the contact of a sphere of this radius about a point `place` (3,) in axes of its link, with one of
+        radius `other` of a rod.
+
+        Raises ValueError for a sphere with friction that does not fit into a hollow one that moves.
+        """
         law = [getattr(self, name) for name in ("stiffness", "exponent", "smoothing")]
-        rates = self.damping, self.friction, self.slip
-        return np.concatenate([np.ravel(x) for x in (*law, *self._surface(radius), place, *rates)]).astype(float)
+        rates, surface = (self.damping, self.friction, self.slip), self._surface(radius + other)
+        arm = self._arm(radius, float(surface[1]))
+        return np.concatenate([np.ravel(x) for x in (*law, *surface, place, *rates, *arm)]).astype(float)
+
+    def _arm(self, radius: float, offset: float) -> tuple[float, float, float]:
+        """ARM, SPIN_A and SPIN_B."""
+        if self.friction == 0.0:
+            return NO_ARM, 0.0, 0.0
+        if not self.moves:
+            return (ALONG_NORMAL if radius > 0.0 else NO_ARM), radius, 0.0
+        if offset >= 0.0 and self._surface(0.0)[0] > 0.0:
+            raise ValueError(
+                f"radius: got {radius}, expected less than that of the hollow sphere around, {radius - offset}"
+            )
+        share = radius / offset if radius > 0.0 else 0.0
+        return ALONG_CENTRES, -share, share - 1.0
+
+    @property
+    def moves(self) -> bool:
+        """True if the touched object moves with a link."""
+        return False
 
     @property
     def resists(self) -> bool:
@@ -277,6 +309,10 @@ class SphereContact(Contact):
         side, offset, core = _round(as_positive("radius", self.radius), self.inside, radius)
         return side, offset, as_array("point", self.point, (3,)), (1.0, 0.0, 0.0), ROUND, 0.0, core
 
+    @property
+    def moves(self) -> bool:
+        return self.link is not None
+
 
 @dataclass(frozen=True)
 class CapsuleContact(Contact):
@@ -340,6 +376,10 @@ class RodContact(Contact):
         """Side, offset and shape for spheres whose radii have this sum."""
         side, offset, core = _round(radius, False, 0.0)
         return side, offset, (0.0, 0.0, 0.0), (1.0, 0.0, 0.0), ROUND, 0.0, core
+
+    @property
+    def moves(self) -> bool:
+        return True
 
 
 def _direction(name: str, value: ArrayLike | str) -> tuple[float, float, float]:

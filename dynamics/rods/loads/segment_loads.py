@@ -8,15 +8,20 @@ import numpy as np
 from dynamics.rods.kinematics.forward_pass import add_families, load_column
 from dynamics.rods.loads.composites import add_at, add_moved, store_block, times6, transposed_times6, turn
 from dynamics.rods.loads.contacts import (
+    ALONG_CENTRES,
+    ARM,
     DAMPING,
     EXPONENT,
     FRICTION,
+    NO_ARM,
     OFFSET,
     PLACE,
     POINT,
     SIDE,
     SLIP,
     SMOOTHING,
+    SPIN_A,
+    SPIN_B,
     STIFFNESS,
     combination,
     contact_law,
@@ -542,7 +547,8 @@ def add_loads_to_parent(m, external, s, loads):
 # --------------------------------------------------------------------------------------------
 # Force of a contact with damping and friction, and its derivatives, by positions, velocities and virtual velocities.
 #
-# With the depth D of a relative position x, its gradient g, the relative velocity y, and the force F(D) of `contacts`,
+# With the depth D of a relative position x, its gradient g, the relative velocity y where the bodies touch, and the
+# force F(D) of `contacts`,
 #
 #     f = - F (1 + c a) g - mu F (y - a g) / N,  a = g.y,  N = sqrt(y.y - a^2 + s^2)  [Hunt and Crossley]
 #
@@ -554,10 +560,19 @@ def add_loads_to_parent(m, external, s, loads):
 # them,
 #
 #     L' = G'l      L'' = G'C G + sum of l_k times second derivatives
+#
+# A place of contact moves with a lever nu(x) along the normal, by the sums W and U of angular velocities and virtual
+# ones (`contacts.ARM`): then y + W x nu and v + U x nu stand for y and v in h and e, and (W, U) are variables, too;
+# L_U = nu x f is the moment.  With the columns A, B of their derivatives by all variables, and m = l_h v + 2 l_e y,
+#
+#     l_h h'' + l_e e'' = l_h (A'B + B'A) + 2 l_e A'A + m.(W x nu)'' + l_h y.(U x nu)''
 
-GRADIENT, CURVATURE, ROWS, PRODUCTS, COEFFICIENTS = 0, 9, 90, 135, 180
-"""L' (9), L'' (81), G (5, 9), C G (5, 9), C (25)."""
-PAIR_LAW = 205
+VARIABLES = 15  # x, y, v, W, U, three each; the first nine without lever
+GRADIENT, CURVATURE, ROWS, PRODUCTS, COEFFICIENTS, MOVED = 0, 15, 240, 315, 390, 415
+"""L' (15), L'' (15, 15), G (5, 15), C G (5, 15), C (25), A and B (15, 3)."""
+PAIR_LAW = 505
+OF_Y, OF_V, OF_W, OF_U_TURN = 3, 6, 9, 12
+"""Places of y, v, W and U among the variables."""
 
 
 @kernel
@@ -596,62 +611,134 @@ def _third(side, inverse, u, T, w):
 
 @kernel
 def _add_block(X, row, column, S, x):
-    """X (9, 9) += x S at (row, column), and its transpose unless that is on the diagonal; S = xx xy xz yy yz zz."""
+    """X (15, 15) += x S at (row, column), and its transpose unless that is on the diagonal; S = xx xy xz yy yz zz."""
     align_stack(X)
     for i in range(3):
         for j in range(3):
             s = entry3((entry3((S[0], S[1], S[2]), j), entry3((S[1], S[3], S[4]), j), entry3((S[2], S[4], S[5]), j)), i)
-            add_entry(X, 9 * (row + i) + column + j, x * s)
+            add_entry(X, VARIABLES * (row + i) + column + j, x * s)
             if row != column:
-                add_entry(X, 9 * (column + j) + row + i, x * s)
+                add_entry(X, VARIABLES * (column + j) + row + i, x * s)
+
+
+@helper
+def _unit3(like, i):
+    """Direction i of three."""
+    one, z = splat(like, 1.0), splat(like, 0.0)
+    return (one if i == 0 else z, one if i == 1 else z, one if i == 2 else z)
+
+
+@helper
+def arm_along(moved, side, inverse, T, e):
+    """Derivative of the lever along e."""
+    return e if moved else scale3(symmetric_times(T, e), side * inverse)
 
 
 @kernel
-def store_law(level, c, depth, inverse, u, T, y, v, work):
-    """Store L' and, where the level needs it, L'' at a relative velocity y and virtual velocity v, for a distance with
-    1/d, u and T; work: PAIR_LAW."""
+def _store_moved(moved, side, inverse, T, nu, W, U, A, B):
+    """Store the derivatives of y + W x nu and v + U x nu by variable i in rows i of A and B (15, 3)."""
+    align_stack(A)
+    A[:45], B[:45] = 0.0, 0.0
+    for i in range(3):
+        e = _unit3(A, i)
+        along, across = arm_along(moved, side, inverse, T, e), cross(e, nu)
+        store3(A, 3 * i, cross(W, along))
+        store3(B, 3 * i, cross(U, along))
+        store3(A, 3 * (OF_Y + i), e)
+        store3(B, 3 * (OF_V + i), e)
+        store3(A, 3 * (OF_W + i), across)
+        store3(B, 3 * (OF_U_TURN + i), across)
+
+
+@kernel
+def _add_moved(moved, side, inverse, u, T, W, U, m, k, h, e, A, B, X):
+    """Add l_h h'' + l_e e'' to X (15, 15), for a lever, with m as above, k = l_h y, h = l_h and e = l_e."""
+    align_stack(X)
+    for i in range(VARIABLES):
+        a, b = load3(A, 3 * i), load3(B, 3 * i)
+        left = add_scaled3(scale3(b, h), 2.0 * e, a)
+        for j in range(VARIABLES):
+            add_entry(X, VARIABLES * i + j, dot3(left, load3(A, 3 * j)) + h * dot3(a, load3(B, 3 * j)))
+    for j in range(3):
+        along = arm_along(moved, side, inverse, T, _unit3(X, j))
+        of_W, of_U = cross(along, m), cross(along, k)
+        for i in range(3):
+            for row, x in ((OF_W + i, entry3(of_W, i)), (OF_U_TURN + i, entry3(of_U, i))):
+                add_entry(X, VARIABLES * row + j, x)
+                add_entry(X, VARIABLES * j + row, x)
+    if not moved:
+        _add_block(X, 0, 0, _third(side, inverse, u, T, add3(cross(m, W), cross(k, U))), 1.0)
+
+
+@kernel
+def store_law(level, c, x, inverse, u, T, depth, y, v, W, U, work):
+    """Store L' and, where the level needs it, L'' at a relative position, velocity y and virtual velocity v of the
+    centres, with the sums W and U, for a distance with 1/d, u and T; work: PAIR_LAW."""
     align_stack(work)
     X, G, CG, C = work[CURVATURE:], work[ROWS:], work[PRODUCTS:], work[COEFFICIENTS:]
+    A, B = work[MOVED:], work[MOVED + 45 :]
+    turning, moved = c[ARM] != NO_ARM, c[ARM] == ALONG_CENTRES
+    count = VARIABLES if turning else OF_W
     side, z, one = c[SIDE], splat(work, 0.0), splat(work, 1.0)
     unit = (one, z, z, one, z, one)
     g = scale3(u, z + side)
     Hy, Hv = scale3(symmetric_times(T, y), side * inverse), scale3(symmetric_times(T, v), side * inverse)
+    nu, centres = x if moved else g, (y, v)
+    if turning:
+        y, v = add3(y, cross(W, nu)), add3(v, cross(U, nu))
+        _store_moved(moved, side, inverse, T, nu, W, U, A, B)
     l = _store_coefficients(c, depth, dot3(g, y), dot3(g, v), dot3(y, v), dot3(y, y), C)
-    G[:45] = 0.0
+    G[: 5 * VARIABLES] = 0.0
     store3(G, 0, g)
-    store3(G, 9, Hy)
-    store3(G, 12, g)
-    store3(G, 18, Hv)
-    store3(G, 24, g)
-    store3(G, 30, v)
-    store3(G, 33, y)
-    store3(G, 39, scale3(y, z + 2.0))
-    for j in range(9):
-        x = l[0] * load(G, j) + l[1] * load(G, 9 + j) + l[2] * load(G, 18 + j)
-        store(work, GRADIENT + j, x + l[3] * load(G, 27 + j) + l[4] * load(G, 36 + j))
+    store3(G, VARIABLES, Hy)
+    store3(G, VARIABLES + OF_Y, g)
+    store3(G, 2 * VARIABLES, Hv)
+    store3(G, 2 * VARIABLES + OF_V, g)
+    if turning:
+        for j in range(VARIABLES):
+            a, b = load3(A, 3 * j), load3(B, 3 * j)
+            store(G, 3 * VARIABLES + j, dot3(a, v) + dot3(b, y))
+            store(G, 4 * VARIABLES + j, 2.0 * dot3(a, y))
+    else:
+        store3(G, 3 * VARIABLES + OF_Y, v)
+        store3(G, 3 * VARIABLES + OF_V, y)
+        store3(G, 4 * VARIABLES + OF_Y, scale3(y, z + 2.0))
+    for j in range(count):
+        s = l[0] * load(G, j) + l[1] * load(G, VARIABLES + j) + l[2] * load(G, 2 * VARIABLES + j)
+        store(work, GRADIENT + j, s + l[3] * load(G, 3 * VARIABLES + j) + l[4] * load(G, 4 * VARIABLES + j))
     if level < FIRST:
         return
-    for j in range(9):
+    for j in range(count):
+        r = (
+            load(G, j), load(G, VARIABLES + j), load(G, 2 * VARIABLES + j), load(G, 3 * VARIABLES + j),
+            load(G, 4 * VARIABLES + j),
+        )  # fmt: skip
         for i in range(5):
-            x = load(C, 5 * i) * load(G, j) + load(C, 5 * i + 1) * load(G, 9 + j) + load(C, 5 * i + 2) * load(G, 18 + j)
-            store(CG, 9 * i + j, x + load(C, 5 * i + 3) * load(G, 27 + j) + load(C, 5 * i + 4) * load(G, 36 + j))
-    for i in range(9):
-        for j in range(9):
-            x = load(G, i) * load(CG, j) + load(G, 9 + i) * load(CG, 9 + j) + load(G, 18 + i) * load(CG, 18 + j)
-            store(X, 9 * i + j, x + load(G, 27 + i) * load(CG, 27 + j) + load(G, 36 + i) * load(CG, 36 + j))
+            s = load(C, 5 * i) * r[0] + load(C, 5 * i + 1) * r[1] + load(C, 5 * i + 2) * r[2]
+            store(CG, VARIABLES * i + j, s + load(C, 5 * i + 3) * r[3] + load(C, 5 * i + 4) * r[4])
+    for i in range(count):
+        for j in range(count):
+            s = load(G, i) * load(CG, j)
+            for k in range(1, 5):
+                s = s + load(G, VARIABLES * k + i) * load(CG, VARIABLES * k + j)
+            store(X, VARIABLES * i + j, s)
     _add_block(X, 0, 0, T, l[0] * side * inverse)
-    _add_block(X, 0, 0, _third(side, inverse, u, T, y), l[1])
-    _add_block(X, 0, 0, _third(side, inverse, u, T, v), l[2])
-    _add_block(X, 0, 3, T, l[1] * side * inverse)
-    _add_block(X, 0, 6, T, l[2] * side * inverse)
-    _add_block(X, 3, 6, unit, l[3])
-    _add_block(X, 3, 3, unit, 2.0 * l[4])
+    _add_block(X, 0, 0, _third(side, inverse, u, T, centres[0]), l[1])
+    _add_block(X, 0, 0, _third(side, inverse, u, T, centres[1]), l[2])
+    _add_block(X, 0, OF_Y, T, l[1] * side * inverse)
+    _add_block(X, 0, OF_V, T, l[2] * side * inverse)
+    if turning:
+        m, k = add_scaled3(scale3(v, l[3]), 2.0 * l[4], y), scale3(y, l[3])
+        _add_moved(moved, side, inverse, u, T, W, U, m, k, l[3], l[4], A, B, X)
+    else:
+        _add_block(X, OF_Y, OF_V, unit, l[3])
+        _add_block(X, OF_Y, OF_Y, unit, 2.0 * l[4])
 
 
 @helper
 def law_force(work):
     """f = dL/dv."""
-    return load3(work, GRADIENT + 6)
+    return load3(work, GRADIENT + OF_V)
 
 
 # --------------------------------------------------------------------------------------------
@@ -667,12 +754,17 @@ def law_force(work):
 #
 # and those of the second derivatives of x, y and v: f as a world-fixed force on either side (`segment_loads`), -L_x and
 # -L_y as rows of a closed chain that act there (`closure_kernel`).  If no lane is in contact, all of it is skipped.
+#
+# Where bodies touch beside their centres, W and U are among the variables, with columns dW/dq, dU/dq, and dW/dv beside
+# J; L_U is a world-fixed moment on either side, -L_W one of the rows.
 
-RATE, VIRTUAL_RATE, POINT_NUMBERS = 3, 6, 9
-"""Numbers of a point: position, velocity, virtual velocity (3 each)."""
+RATE, VIRTUAL_RATE, SPIN, VIRTUAL_SPIN, POINT_NUMBERS = 3, 6, 9, 12, 15
+"""Numbers of a point: position, velocity, virtual velocity, angular velocity, virtual one (3 each)."""
 # numbers of a coordinate: J, T, V; of A and B how it moves the point, and the rate of that; the same times L' and L''
 OF_SIDES, RIGHT, SIDE_RATES = 9, 21, 42
-RECORD = 51
+# with a lever: dW/dq and dU/dq; dW/dv; of A and B the rate of how it turns the side, and that; the same times L', L''
+TURN, SPIN_COLUMN, OF_TURNS, RIGHT_TURN, RIGHT_TURNS, TURN_RATES = 51, 57, 60, 72, 78, 84
+RECORD = 90
 
 
 @kernel
@@ -682,8 +774,8 @@ def _store_point(s, place, segments, x):
     z = splat(x, 0.0)
     place, still = (z + place[0], z + place[1], z + place[2]), (z, z, z)
     store3(x, 0, place)
-    store3(x, RATE, still)
-    store3(x, VIRTUAL_RATE, still)
+    for o in range(RATE, POINT_NUMBERS, 3):
+        store3(x, o, still)
     if s >= 0:
         end = segments[s * SEGMENT + END :]
         p = add_rotated(load3(end, 9), load9(end, 0), place)
@@ -691,6 +783,8 @@ def _store_point(s, place, segments, x):
         store3(x, 0, p)
         store3(x, RATE, add_cross(linear(eta), angular(eta), p))
         store3(x, VIRTUAL_RATE, add_cross(linear(mu), angular(mu), p))
+        store3(x, SPIN, angular(eta))
+        store3(x, VIRTUAL_SPIN, angular(mu))
 
 
 @helper
@@ -699,20 +793,39 @@ def _apart(x, o):
     return add_scaled3(load3(x, o), -1.0, load3(x, POINT_NUMBERS + o))
 
 
+@helper
+def _sum_of_spins(c, x, o):
+    """W or U of two points, at their numbers o."""
+    return add_scaled3(scale3(load3(x, o), c[SPIN_A]), c[SPIN_B], load3(x, POINT_NUMBERS + o))
+
+
+@helper
+def _share(c, side):
+    """Of the angular velocity of a side in W."""
+    return c[SPIN_A] if side == 0 else c[SPIN_B]
+
+
 @kernel
-def _add_loads(level, s, sign, point, law, segments, loads, A):
-    """Add the force on segment s, and the wrenches that the curvature of coordinates multiplies."""
+def _add_loads(c, level, s, side, point, law, segments, loads, A):
+    """Add the force and moment on segment s, and the wrenches that the curvature of coordinates multiplies."""
     align_stack(A)
     seg, extra = segments[s * SEGMENT : (s + 1) * SEGMENT], loads[s * LOADS : (s + 1) * LOADS]
+    sign, turning, share = 1.0 - 2.0 * side, c[ARM] != NO_ARM, _share(c, side)
     z, p, f = splat(A, 0.0), load3(point, 0), scale3(law_force(law), sign)
-    none = (z, z, z, z, z, z)
-    add_at(seg, COMPOSITE + FORCE, wrench_about_origin(p, (z, z, z), scale3(f, -1.0)))
+    none, moment = (z, z, z, z, z, z), (z, z, z)
+    if turning:
+        moment = scale3(load3(law, GRADIENT + OF_U_TURN), share)
+    add_at(seg, COMPOSITE + FORCE, wrench_about_origin(p, scale3(moment, -1.0), scale3(f, -1.0)))
     if level >= FIRST:
-        add_pose_terms(level, p, (z, z, z), f, none, none, load6(seg, END + VIRTUAL), seg, A, extra)
+        add_pose_terms(level, p, moment, f, none, none, load6(seg, END + VIRTUAL), seg, A, extra)
     if level >= SECOND:
         of_x, of_y = scale3(load3(law, GRADIENT), -sign), scale3(load3(law, GRADIENT + 3), -sign)
-        add_at(seg, COMPOSITE + RATE_FORCE, wrench_about_origin(p, (z, z, z), of_y))
-        add_at(seg, COMPOSITE + LOAD_FORCE, wrench_about_origin(p, cross(load3(point, RATE), of_y), of_x))
+        of_turn, turned = (z, z, z), cross(load3(point, RATE), of_y)
+        if turning:
+            of_turn = scale3(load3(law, GRADIENT + OF_W), -share)
+            turned = add_cross(turned, load3(point, SPIN), of_turn)
+        add_at(seg, COMPOSITE + RATE_FORCE, wrench_about_origin(p, of_turn, of_y))
+        add_at(seg, COMPOSITE + LOAD_FORCE, wrench_about_origin(p, turned, of_x))
 
 
 @kernel
@@ -726,7 +839,22 @@ def _node_columns(m, s, families, segments, columns):
 
 
 @kernel
-def _add_side(m, s, side, point, law, columns, records):
+def _add_turns(share, side, point, law, S, R, W, x):
+    """Store dW/dq, dU/dq and dW/dv of a coordinate x that moves a side, and add the terms of this side alone."""
+    align_stack(x)
+    w, o, half = angular(S), OF_TURNS + 6 * side, splat(x, 0.5)
+    turn = cross(w, load3(point, SPIN))
+    store3(x, TURN, add_scaled3(load3(x, TURN), share, add3(angular(R), turn)))
+    virtual = add_cross(angular(W), w, load3(point, VIRTUAL_SPIN))
+    store3(x, TURN + 3, add_scaled3(load3(x, TURN + 3), share, virtual))
+    store3(x, SPIN_COLUMN, add_scaled3(load3(x, SPIN_COLUMN), share, w))
+    store3(x, o, add_scaled3(angular(R), half, turn))
+    store3(x, o + 3, w)
+    store3(x, RIGHT_TURNS + 3 * side, cross(scale3(load3(law, GRADIENT + OF_W), -share), w))
+
+
+@kernel
+def _add_side(m, c, s, side, point, law, columns, records):
     """Store J, T, V of the coordinates that move a side, and add the terms of this side alone."""
     align_stack(records)
     n, o, sign, half = m.counts[0], OF_SIDES + 6 * side, splat(records, 1.0 - 2.0 * side), splat(records, 0.5)
@@ -747,22 +875,28 @@ def _add_side(m, s, side, point, law, columns, records):
         store3(x, o + 3, add_scaled3(T, half, turn))
         store3(x, RIGHT + o, cross(of_x, w))
         store3(x, RIGHT + o + 3, cross(of_y, w))
+        if c[ARM] != NO_ARM:
+            _add_turns(splat(records, _share(c, side)), side, point, law, S, R, W, x)
 
 
 @kernel
-def _complete(law, x):
+def _complete(turning, law, x):
     """Store -L''X / 2 and -L''_y J of a coordinate."""
     align_stack(law)
-    for i in range(9):
+    for i in range(VARIABLES if turning else OF_W):
         y, half = splat(law, 0.0), splat(law, 0.0)
         for j in range(3):
-            o = CURVATURE + 9 * i + j
+            o = CURVATURE + VARIABLES * i + j
             y = fma(load(law, o + 3), load(x, j), y)
             half = fma(load(law, o), load(x, j), half)
             half = fma(load(law, o + 3), load(x, 3 + j), half)
             half = fma(load(law, o + 6), load(x, 6 + j), half)
-        store(x, RIGHT + i, -0.5 * half)
-        store(x, SIDE_RATES + i, -1.0 * y)
+            if turning:
+                y = fma(load(law, o + OF_W), load(x, SPIN_COLUMN + j), y)
+                half = fma(load(law, o + OF_W), load(x, TURN + j), half)
+                half = fma(load(law, o + OF_U_TURN), load(x, TURN + 3 + j), half)
+        store(x, RIGHT + i if i < OF_W else RIGHT_TURN + i - OF_W, -0.5 * half)
+        store(x, SIDE_RATES + i if i < OF_W else TURN_RATES + i - OF_W, -1.0 * y)
 
 
 @helper
@@ -774,7 +908,7 @@ def _product(x, o, y, p, count, sum):
 
 
 @kernel
-def _add_first(n, path, first, last, of_rates, records, b):
+def _add_first(n, path, first, last, of_rates, turning, records, b):
     """Add to dr/dq and, if forces depend on velocities, to dr/dv."""
     align_stack(records)
     for s in range(first, last):
@@ -785,10 +919,30 @@ def _add_first(n, path, first, last, of_rates, records, b):
             store(b.dq, ij, fma(2.0, _product(x, 0, y, RIGHT + 6, 3, z), load(b.dq, ij)))
             if of_rates:
                 store(b.dv, ij, _product(x, 0, y, SIDE_RATES + 6, 3, load(b.dv, ij)))
+            if turning:
+                of_q = _product(x, SPIN_COLUMN, y, RIGHT_TURN + 3, 3, z)
+                store(b.dq, ij, fma(2.0, of_q, load(b.dq, ij)))
+                store(b.dv, ij, _product(x, SPIN_COLUMN, y, TURN_RATES + 3, 3, load(b.dv, ij)))
 
 
 @kernel
-def _add_second(n, path, first, last, of_rates, records, b):
+def _add_second_turns(x, y, ij, b):
+    """Add the terms of W and U to entry ij of the Hessian, for records x and y."""
+    align_stack(x)
+    qq = _product(x, TURN, y, RIGHT_TURN, 6, load(b.Hqq, ij))
+    qv = _product(x, TURN, y, TURN_RATES, 6, load(b.Hqv, ij))
+    for side in range(2):
+        o, right = OF_TURNS + 6 * side, RIGHT_TURNS + 3 * side
+        qq = _product(x, o, y, right, 3, qq)
+        qv = _product(x, right, y, o + 3, 3, qv)
+    store(b.Hqq, ij, qq)
+    store(b.Hqv, ij, qv)
+    vv = _product(x, SPIN_COLUMN, y, TURN_RATES, 3, splat(x, 0.0))
+    store(b.Hvv, ij, fma(0.5, vv, load(b.Hvv, ij)))
+
+
+@kernel
+def _add_second(n, path, first, last, of_rates, turning, records, b):
     """Add to the Hessian: half of Hqq and Hvv, which are then added to their transposes, and Hqv."""
     align_stack(records)
     for s in range(first, last):
@@ -803,6 +957,8 @@ def _add_second(n, path, first, last, of_rates, records, b):
                     qv = _product(x, RIGHT + o + 3, y, o, 3, qv)
                 store(b.Hqv, ij, qv)
                 store(b.Hvv, ij, fma(0.5, _product(x, 0, y, SIDE_RATES + 3, 3, z), load(b.Hvv, ij)))
+            if turning:
+                _add_second_turns(x, y, ij, b)
 
 
 class PairScratch(NamedTuple):
@@ -829,26 +985,30 @@ def add_contact_pairs(m, k, level, segments, loads, work, b):
         c = k.numbers[i]
         _store_point(touching_segment(k, i, 0), c[PLACE:], segments, points)
         _store_point(touching_segment(k, i, 1), c[POINT:], segments, points[POINT_NUMBERS:])
-        d, inverse, u, T = distance(c, _apart(points, 0))
+        x = _apart(points, 0)
+        d, inverse, u, T = distance(c, x)
         depth = c[SIDE] * d + c[OFFSET]
         if all_less(depth, -c[SMOOTHING]):
             continue
-        store_law(level, c, depth, inverse, u, T, _apart(points, RATE), _apart(points, VIRTUAL_RATE), law)
+        W, U = _sum_of_spins(c, points, SPIN), _sum_of_spins(c, points, VIRTUAL_SPIN)
+        y, v = _apart(points, RATE), _apart(points, VIRTUAL_RATE)
+        store_law(level, c, x, inverse, u, T, depth, y, v, W, U, law)
+        turning = c[ARM] != NO_ARM
         first, last = touching_path(k, i)
         for t in range(first, last):
             records[RECORD * k.integers[t] : RECORD * (k.integers[t] + 1)] = 0.0
         for side in range(2):
             s, point = touching_segment(k, i, side), points[POINT_NUMBERS * side :]
             if s >= 0:
-                _add_loads(level, s, 1.0 - 2.0 * side, point, law, segments, loads, A)
+                _add_loads(c, level, s, side, point, law, segments, loads, A)
             if s >= 0 and level >= FIRST:
                 _node_columns(m, s, families, segments, columns)
-                _add_side(m, s, side, point, law, columns, records)
+                _add_side(m, c, s, side, point, law, columns, records)
         if level < FIRST:
             continue
         for t in range(first, last):
-            _complete(law, records[RECORD * k.integers[t] : RECORD * (k.integers[t] + 1)])
+            _complete(turning, law, records[RECORD * k.integers[t] : RECORD * (k.integers[t] + 1)])
         of_rates = c[DAMPING] > 0.0 or c[FRICTION] > 0.0
-        _add_first(n, k.integers, first, last, of_rates, records, b)
+        _add_first(n, k.integers, first, last, of_rates, turning, records, b)
         if level >= SECOND:
-            _add_second(n, k.integers, first, last, of_rates, records, b)
+            _add_second(n, k.integers, first, last, of_rates, turning, records, b)

@@ -294,7 +294,8 @@ class ContactBuilder(LoadBuilder):
 
         Raises
         ------
-        ValueError : an unknown link, numbers out of range, a rod of another section without a radius.
+        ValueError : an unknown link, numbers out of range, a rod of another section without a radius; a sphere with
+            friction that does not fit into the hollow one of another link.
         TypeError : another kind of contact.
         """
         as_kind("contact", contact, Contact, "a contact such as PlaneContact")
@@ -308,7 +309,7 @@ class ContactBuilder(LoadBuilder):
         if isinstance(contact, RodContact):
             for i, k in np.ndindex(len(own.X), len(others[0].X)):
                 if contact.rod != link or others[0].X[k] - own.X[i] > (contact.apart or 0.0):
-                    numbers = contact.numbers(float(own.radii[i] + others[0].radii[k]), own.places[i])
+                    numbers = contact.numbers(float(own.radii[i]), own.places[i], float(others[0].radii[k]))
                     self._loads.contacts.append((own.segments[i], others[0].segments[k], numbers))
         else:
             target = self._links[contact.link] if isinstance(contact, SphereContact) and contact.link else -1

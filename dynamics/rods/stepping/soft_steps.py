@@ -32,7 +32,19 @@ from dynamics.rods.algorithms.equation_of_motion import (
     slice_results,
 )
 from dynamics.rods.model.arrays import FIRST, FORCES, MASS_MATRIX, n
-from dynamics.simd import absolute, align_stack, fma, helper, kernel, load, select_less, shared_kernel, splat, store
+from dynamics.simd import (
+    absolute,
+    align_stack,
+    fma,
+    helper,
+    kernel,
+    load,
+    select_less,
+    shared_kernel,
+    splat,
+    sqrt,
+    store,
+)
 from dynamics.simd.functions import all_less
 from dynamics.simd.lane_algebra import factorize_lanes, solve_lanes
 from dynamics.simd.lane_blocks import lanes, slicing
@@ -76,6 +88,7 @@ N = n + Size("closed", "e.closures.kind.size")
 class StepScratch(NamedTuple):
     """Lanes of a `SoftStage`."""
 
+    open: np.ndarray = lanes(1)
     base: np.ndarray = lanes(2 * n)
     first: np.ndarray = lanes(N)
     state: np.ndarray = lanes(4 * n + nu + Size("inputs", "e.counts[1]"), zero=True)
@@ -85,6 +98,7 @@ class StepScratch(NamedTuple):
     accepted: np.ndarray = lanes(N)
     step: np.ndarray = lanes(N)
     scale: np.ndarray = lanes(N)
+    path: np.ndarray = lanes(2 * n)
     work: np.ndarray = lanes(WORK)
 
 
@@ -94,6 +108,7 @@ _slice_lanes, _ = slicing(StepScratch)
 class SoftStage(NamedTuple):
     """Scratch of a step and of its stages, one after the other."""
 
+    open: np.ndarray  # 1 in lanes whose stage is not solved yet, else 0
     base: np.ndarray  # q, v of a stage (2 n)
     first: np.ndarray  # (N), the unknowns of the first of two stages
     state: np.ndarray  # q, v, a, w (n each), u (nu), external wrenches (6 W), zero, numbers of closed chains
@@ -103,6 +118,7 @@ class SoftStage(NamedTuple):
     accepted: np.ndarray  # (N), of Newton's method: the best so far, the step from there, weights of the residual
     step: np.ndarray  # (N)
     scale: np.ndarray  # (N)
+    path: np.ndarray  # (n, 2) of a point of a path: J^-1 R and J^-1 R_t
     work: np.ndarray
     b: Blocks
     c: ControlBlocks
@@ -113,7 +129,7 @@ def slice_stage(m, e, work):
     """A `SoftStage` in `StepScratch`."""
     x, _ = _slice_lanes(m, e, work)
     b, c, _ = slice_results(m, e, x.A)
-    return SoftStage(x.base, x.first, x.state, x.r, x.J, x.A, x.accepted, x.step, x.scale, x.work, b, c)
+    return SoftStage(x.open, x.base, x.first, x.state, x.r, x.J, x.A, x.accepted, x.step, x.scale, x.path, x.work, b, c)
 
 
 # ------------------------------------------------------------------------------------------------ Newton's method
@@ -262,21 +278,22 @@ def _next_trial(n, N, cq, cv, better, fresh, tolerance, active, s):
 
 
 @shared_kernel
-def solve_stage(m, e, cq, cv, base, s, kind):
-    """a of the stage at base = (q, v), in the state's third part, which has a start, and q', v' in its first two; NaN
-    in lanes in which the method has not converged.
+def _newton(m, e, cq, cv, base, s, kind):
+    """Newton's method from the a in the state's third part, in open lanes; s.open becomes 1 in those of them in which
+    it has not converged.
 
     The first steps are by the factors of M + cq K + cv D, or, of the `kind` KEPT, by those that are there from another
-    stage of these cq, cv; where these get on slowly, or not at all, by those of J itself, which are kept for as long as
-    they serve.  Each lane halves its own steps until they decrease the residual, and keeps its a once it is done,
-    whatever the others need."""
+    stage of these cq, cv, or, EXACT, by those of J itself, as all later ones where these get on slowly, or not at all,
+    which are kept for as long as they serve.  Each lane halves its own steps until they decrease the residual, and
+    keeps its a once it is done, whatever the others need."""
     align_stack(base)
     n, N = m.counts[0], unknown_count(m, e)
     a = s.state[2 * n : 3 * n]
     s.accepted[:], s.step[:] = 0.0, 0.0
     zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
-    active, again, least, before = one, one, splat(s.r, np.inf), splat(s.r, np.inf)
-    slow, fresh = zero, zero  # lanes that get factors of J, and those whose last step is by such from where it began
+    active, again, least, before = load(s.open, 0), one, splat(s.r, np.inf), splat(s.r, np.inf)
+    slow = active if kind == EXACT else zero  # lanes that get factors of J
+    fresh = zero  # those whose last step is by such from where it began
     count = 0
     while count < MAX_STEPS and not all_less(active, 0.5):
         advance(n, 0.0, cq, cv, base, a, s.state)
@@ -297,8 +314,158 @@ def solve_stage(m, e, cq, cv, base, s, kind):
         slow = select_less(0.5, active, select_less(0.5, better, one - fast, one), zero)
         kind = KEPT if all_less(slow, 0.5) else EXACT
         count += 1
+    store(s.open, 0, active)
+
+
+# ------------------------------------------------------------------------------------------------ far from a solution
+# Where bodies have sunk deep into stiff ground the residual has minima that are no solutions.  Such a stage is reached
+# from the explicit one, along the solutions of
+#
+#     R(a, t) = r(q + t^2 cq a, v + t cv a, a, u) = 0,     t from 0 to 1
+#
+# For t = 0 there is one, M a = - r(q, v, 0, u).  Steps along the tangent are corrected across it by Newton's method, by
+# the arc length of (cv a / S, t), S = 1 + max |v|, so that the path may turn back on its way     [Keller 1977]
+
+FIRST_ARC, LEAST_ARC = 0.1, 1e-9
+"""Length of the first step along a path; lengths below which a path is given up."""
+ON_PATH = 1e-6
+"""Largest last correction of a point of a path."""
+MAX_POINTS = 1000
+"""Evaluations along a path, of which those seen take 150 to 600."""
+
+
+@kernel
+def _evaluate_path(m, e, cq, cv, t, base, s):
+    """J^-1 R and J^-1 R_t at (a, t), into s.path; the factors in s.J stay, for they are those of a lane alone."""
+    align_stack(base)
+    n, first = m.counts[0], np.int64(FIRST)
+    square, slope, b, X = cq * t * t, cv * t, s.b, s.path
+    J = s.A[3 * n * n :]  # blocks of the Hessian, idle here
+    advance(n, 0.0, square, slope, base, s.state[2 * n : 3 * n], s.state)
+    residual_kernel(m, e, first, s.state, s.work, s.r, s.A)
     for i in range(n):
-        store(a, i, select_less(0.5, active, splat(a, np.nan), load(a, i)))
+        rate = splat(s.r, 0.0)
+        for j in range(n):
+            a, k = load(s.state, 2 * n + j), i * n + j
+            rate = fma(fma(2.0 * cq * t, load(b.dq, k), cv * load(b.dv, k)), a, rate)
+        store(X, 2 * i, load(s.r, i))
+        store(X, 2 * i + 1, rate)
+    store_jacobian(n, n, square, slope, s, J)
+    factorize_lanes(n, J)
+    solve_lanes(n, J, X, 2)
+
+
+@kernel
+def _correct(n, w, t, ds, turn, at, s):
+    """Of the correction of a trial (a, at) of a step ds from (s.accepted, t) along (s.step, turn): its part dt, the
+    square of its length, that of the distance of what it makes from the step's end, the part of the tangent there
+    along t, and the cosine of both tangents."""
+    align_stack(s.r)
+    zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
+    across, of_r, of_t, square = fma(turn, at - t, -ds), zero, zero, zero
+    for i in range(n):
+        along, z = w * load(s.step, i), load(s.path, 2 * i + 1)
+        across = fma(along, load(s.state, 2 * n + i) - load(s.accepted, i), across)
+        of_r = fma(along, load(s.path, 2 * i), of_r)
+        of_t = fma(along, z, of_t)
+        square = fma(w * z, z, square)
+    dt = (of_r - across) / (turn - of_t)
+    size, off = dt * dt, at + dt - fma(ds, turn, t)
+    off = off * off
+    for i in range(n):
+        change = fma(load(s.path, 2 * i + 1), dt, load(s.path, 2 * i))
+        away = load(s.state, 2 * n + i) - change - fma(ds, load(s.step, i), load(s.accepted, i))
+        size = fma(w * change, change, size)
+        off = fma(w * away, away, off)
+    new = one / sqrt(one + square)
+    return dt, size, off, new, new * (turn - of_t)
+
+
+@kernel
+def _follow_path(m, e, cq, cv, base, s):
+    """Let a of open lanes follow the path from t = 0 to t = 1; s.open becomes 1 in those of them that arrive."""
+    align_stack(base)
+    n, zero, one = m.counts[0], splat(s.r, 0.0), splat(s.r, 1.0)
+    scale = cv / (one + _largest(n, base[n:]))
+    active, arrived, w = load(s.open, 0), zero, scale * scale
+    t, ds, square = zero, splat(s.r, FIRST_ARC), zero
+    for i in range(n):
+        store(s.state, 2 * n + i, select_less(0.5, active, zero, load(s.state, 2 * n + i)))
+    for _ in range(2):  # R is linear in a; then a tangent at its zero
+        _evaluate_path(m, e, cq, cv, zero, base, s)
+        square = zero
+        for i in range(n):
+            z, x = load(s.path, 2 * i + 1), load(s.state, 2 * n + i)
+            square = fma(w * z, z, square)
+            x = select_less(0.5, active, x - load(s.path, 2 * i), x)
+            store(s.state, 2 * n + i, x)
+            store(s.accepted, i, x)
+    turn = one / sqrt(one + square)
+    at = ds * turn
+    for i in range(n):
+        along = -turn * load(s.path, 2 * i + 1)
+        store(s.step, i, along)
+        x = load(s.accepted, i)
+        store(s.state, 2 * n + i, select_less(0.5, active, fma(ds, along, x), x))
+    before, corrections, count = splat(s.r, np.inf), zero, 0
+    while count < MAX_POINTS and not all_less(active, 0.5):
+        _evaluate_path(m, e, cq, cv, at, base, s)
+        dt, size, off, new, cosine = _correct(n, w, t, ds, turn, at, s)
+        sign = select_less(zero, cosine, one, -one)
+        fine = select_less(size, splat(s.r, ON_PATH * ON_PATH), one, zero)
+        near = select_less(off, 0.25 * ds * ds, select_less(splat(s.r, 0.5), sign * cosine, one, zero), zero)
+        falls = select_less(size, 4.0 * before, one, select_less(corrections, 1.5, one, zero))
+        good = fine * near
+        lost = select_less(0.5, fine, one - near, one - falls * select_less(corrections, 4.5, one, zero))
+        lost = select_less(size, splat(s.r, np.inf), lost, one)
+        other = select_less(0.5, good, one, lost)  # begins another step
+        following = select_less(0.5, good, at + dt, t)
+        length = ds * select_less(0.5, good, select_less(corrections, 2.5, 2.0 * one, 1.2 * one), one)
+        length = select_less(0.5, lost, 0.4 * ds, length)
+        direction = select_less(0.5, good, sign * new, turn)
+        ends = select_less(one - ON_PATH, following, good, zero)
+        stop = select_less(following, zero, good, select_less(length, splat(s.r, LEAST_ARC), one, ends))
+        to_end = (one - following) / direction
+        beyond = select_less(one, fma(length, direction, following), other, zero)
+        shorter = select_less(1e-3 * length, to_end, to_end, 1e-3 * length)
+        length = select_less(0.5, beyond, shorter, length)
+        length = select_less(0.5, ends, zero, length)
+        for i in range(n):
+            z, x = load(s.path, 2 * i + 1), load(s.state, 2 * n + i)
+            corrected = x - fma(z, dt, load(s.path, 2 * i))
+            accepted = select_less(0.5, good, corrected, load(s.accepted, i))
+            along = select_less(0.5, good, -1.0 * (direction * z), load(s.step, i))
+            store(s.accepted, i, accepted)
+            store(s.step, i, along)
+            trial = select_less(0.5, other, fma(length, along, accepted), corrected)
+            store(s.state, 2 * n + i, select_less(0.5, active, trial, x))
+        at = select_less(0.5, other, fma(length, direction, following), at + dt)
+        corrections = select_less(0.5, other, zero, corrections + one)
+        before = select_less(0.5, other, splat(s.r, np.inf), size)
+        t, ds, turn = following, length, direction
+        arrived = select_less(0.5, active, ends, arrived)
+        active = select_less(0.5, stop, zero, active)
+        count += 1
+    store(s.open, 0, arrived)
+
+
+@shared_kernel
+def solve_stage(m, e, cq, cv, base, s, kind):
+    """a of the stage at base = (q, v), in the state's third part, which has a start, and q', v' in its first two; NaN
+    in lanes in which no method has converged, from the start, or, without closed chains, at the end of a path."""
+    align_stack(base)
+    n, N, one = m.counts[0], unknown_count(m, e), splat(s.r, 1.0)
+    a = s.state[2 * n : 3 * n]
+    store(s.open, 0, one)
+    _newton(m, e, cq, cv, base, s, kind)
+    left = load(s.open, 0)
+    if N == n and not all_less(left, 0.5):
+        _follow_path(m, e, cq, cv, base, s)
+        left = left * (one - load(s.open, 0))
+        _newton(m, e, cq, cv, base, s, EXACT)
+        left = left + load(s.open, 0)
+    for i in range(n):
+        store(a, i, select_less(0.5, left, splat(a, np.nan), load(a, i)))
     advance(n, 0.0, cq, cv, base, a, s.state)
 
 
