@@ -224,7 +224,7 @@ def remember(config: pytest.Config, skipped: set[str], stats: Mapping[str, list]
     """Add what was skipped now, without what has run since."""
     ended = [report.nodeid for kind in ("passed", "failed", "error") for report in stats.get(kind, ())]
     ran = set().union(*map(places_of, ended))
-    if config.cache and not config.option.collectonly:
+    if getattr(config, "cache", None) and not config.option.collectonly:
         config.cache.set(SKIPPED, sorted((skipped_before(config) - ran) | skipped))
 
 
