@@ -370,10 +370,10 @@ def test_errors_of_the_caller_stop_the_threads(monkeypatch):
 
     @contextmanager
     def broken(*_):
-        def advance(more):
+        def count(more):
             raise BrokenPipeError
 
-        yield advance
+        yield count
 
     monkeypatch.setattr(prepared_batch, "counted", broken)
     write = Batch.write

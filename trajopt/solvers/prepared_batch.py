@@ -370,7 +370,7 @@ class Batch:
     def run(self, workers: int, progress: bool | None) -> None:
         """Solve all of them in so many threads, or, where Ctrl-C says so, some."""
         shares = [Share(self._work) for _ in range(workers)]
-        with counted(progress, len(self.done)) as advance:
+        with counted(progress, len(self.done)) as count:
             try:
                 for i, share in enumerate(shares):
                     Thread(target=share, name=f"solve_batch {i}", daemon=True).start()
@@ -379,7 +379,7 @@ class Batch:
                     waiting[0].wait(0.1)
                     waiting = [share for share in waiting if not share.over]
                     done = int(np.count_nonzero(self.done))
-                    advance(done - shown)
+                    count(done - shown)
                     shown = done
             except KeyboardInterrupt:
                 self.stop()
