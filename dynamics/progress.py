@@ -1,7 +1,7 @@
 """Progress bars on stderr, for both packages."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,28 +23,64 @@ def progress_bar(*columns: Any, transient: bool = False) -> "Progress":
     return Progress(*columns, console=console, transient=transient)
 
 
+class Count:
+    """Counts problems as solved, and says what they wait for."""
+
+    def __call__(self, more: int) -> None:
+        """So many more are solved."""
+
+    def note(self, text: str) -> None:
+        """Say what they wait for, until the next one is solved; "" for nothing."""
+
+
+class _Lines(Count):
+    """On stderr where it is no terminal: a line now and then."""
+
+    def __init__(self, total: int) -> None:
+        self._count, self._total, self._text = 0, total, ""
+
+    def __call__(self, more: int) -> None:
+        before, self._count, total = self._count, self._count + more, self._total
+        if self._count > before:
+            self._text = ""
+            if self._count == total or self._count * LINES // total > before * LINES // total:
+                self._write("")
+
+    def note(self, text: str) -> None:
+        if text and text != self._text:
+            self._write(f": {text}")
+        self._text = text
+
+    def _write(self, ending: str) -> None:
+        sys.stderr.write(f"solving {self._count}/{self._total}{ending}\n")
+        sys.stderr.flush()
+
+
+class _Bar(Count):
+    """A progress bar."""
+
+    def __init__(self, bar: "Progress", total: int) -> None:
+        self._bar, self._task = bar, bar.add_task("solving", total=total)
+
+    def __call__(self, more: int) -> None:
+        self._bar.update(self._task, advance=more, description="solving")
+
+    def note(self, text: str) -> None:
+        self._bar.update(self._task, description=f"solving ({text})" if text else "solving")
+
+
 @contextmanager
-def counted(wanted: bool | None, total: int) -> Iterator[Callable[[int], None]]:
-    """A function that counts so many more problems as solved, on a progress bar or, where stderr is no terminal, by a
-    line now and then; wanted: by default if it is a terminal."""
+def counted(wanted: bool | None, total: int) -> Iterator[Count]:
+    """A count of the problems that are solved, on a progress bar or, where stderr is no terminal, by a line now and
+    then; wanted: by default if it is a terminal."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield lambda more: None
+        yield Count()
         return
     if not sys.stderr.isatty():
-        count = 0
-
-        def line(more: int) -> None:
-            nonlocal count
-            before, count = count, count + more
-            if count > before and (count == total or count * LINES // total > before * LINES // total):
-                sys.stderr.write(f"solving {count}/{total}\n")
-                sys.stderr.flush()
-
-        yield line
+        yield _Lines(total)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
-    columns = TextColumn("solving"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with progress_bar(*columns, transient=True) as bar:
-        task = bar.add_task("", total=total)
-        yield lambda more: bar.advance(task, more)
+        yield _Bar(bar, total)

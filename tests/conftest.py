@@ -20,11 +20,13 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
+from typing import Any
 
 import numpy as np
 import pytest
 
 os.environ["TRAJOPT_GUARD_SCRATCH"] = "1"  # read when `dynamics.simd` is imported, here and in processes started here
+
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_iterations():
@@ -90,12 +92,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log):
     """A group at a time to each process, in the order of the tests.  (Marks for `--dist loadgroup` do not serve: with
-    pytest 9.2 xdist 3.8 overlooks them, its issue 1386.)"""
+    pytest 9.2 xdist 3.8 overlooks them, its issue 1386.)
+
+    Where a process ends in a test, as at the time limit, xdist 3.8 would run that test again, in the next process and
+    the next, and stops with an error of its own if two end at a time."""
     from xdist.scheduler import LoadScopeScheduling
 
     class GroupScheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
+
+        def remove_node(self, node: Any) -> str | None:
+            """Returns the test at which a process has ended, which counts as run."""
+            work = self.assigned_work[node]
+            group, test = next(((g, test) for g in work.values() for test, done in g.items() if not done), ({}, None))
+            if test is not None:
+                group[test] = True
+            for name in [name for name, group in work.items() if all(group.values())]:
+                del work[name]  # whoever gets a group without tests would wait for more
+            super().remove_node(node)
+            return test
+
+        def _reschedule(self, node: Any) -> None:
+            if node in self.registered_collections:  # a new process has to tell its tests first
+                super()._reschedule(node)
 
     config.option.loadscopereorder = False
     return GroupScheduling(config, log)
@@ -224,7 +244,7 @@ def remember(config: pytest.Config, skipped: set[str], stats: Mapping[str, list]
     """Add what was skipped now, without what has run since."""
     ended = [report.nodeid for kind in ("passed", "failed", "error") for report in stats.get(kind, ())]
     ran = set().union(*map(places_of, ended))
-    if config.cache and not config.option.collectonly:
+    if getattr(config, "cache", None) and not config.option.collectonly:
         config.cache.set(SKIPPED, sorted((skipped_before(config) - ran) | skipped))
 
 

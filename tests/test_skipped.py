@@ -5,8 +5,11 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from tests.conftest import pytest_xdist_make_scheduler
 
 HERE = Path(__file__).parent
 WHOLE = "import pytest\npytest.importorskip('lateral')\ndef test_a(): pass\ndef test_b(): pass\n"
@@ -59,3 +62,54 @@ def test_nothing_is_said_where_nothing_is_skipped(run):
     lines = run("-k", "runs", "--ignore", "test_whole.py", "-n", "0")
     assert not any("skipped" in line for line in lines)
     assert lines[-1].strip("= ").startswith("1 passed")
+
+
+class Process:
+    """One of several that run tests, and the tests that it was sent."""
+
+    def __init__(self, name):
+        self.gateway, self.sent, self.shutting_down = SimpleNamespace(id=name), [], False
+
+    def send_runtest_some(self, places):
+        self.sent += places
+
+    def shutdown(self):
+        self.shutting_down = True
+
+
+def test_a_test_at_which_a_process_ends_is_not_run_again():
+    """Two end at a time, the second one in the last test of its file; all other tests are run by new processes."""
+    pytest.importorskip("xdist")
+    option = SimpleNamespace(loadscopereorder=True)
+    scheduler = pytest_xdist_make_scheduler(SimpleNamespace(option=option, getvalue=lambda _: ["2*popen"]), None)
+    tests = [f"test_{file}.py::test_{i}" for file in "abcd" for i in range(3)]
+    first, second, *new = map(Process, "1234")
+
+    def begin(*processes):
+        for each in processes:
+            scheduler.add_node(each)
+        for each in processes:
+            scheduler.add_node_collection(each, tests)
+            if scheduler.collection_is_completed:
+                scheduler.schedule()
+
+    begin(first, second)
+    assert (first.sent, second.sent) == ([0, 1, 2], [3, 4, 5])
+    scheduler.mark_test_complete(first, 0)
+    for place in (3, 4):
+        scheduler.mark_test_complete(second, place)
+    assert (first.sent[3:], second.sent[3:]) == ([6, 7, 8], [9, 10, 11])
+    for each, place in ((first, 1), (second, 5)):
+        for process in new:
+            if process not in scheduler.nodes:
+                scheduler.add_node(process)
+        assert scheduler.remove_node(each) == tests[place]
+    for each in new:
+        scheduler.add_node_collection(each, tests)
+        scheduler.schedule()
+    left = [2, *range(6, 12)]
+    for _ in list(left):
+        each = next(each for each in new if each.sent)
+        scheduler.mark_test_complete(each, place := each.sent.pop(0))
+        left.remove(place)
+    assert left == [] and scheduler.tests_finished and not scheduler.workqueue

@@ -5,10 +5,11 @@ Chunks share nothing but read-only inputs and disjoint outputs, so results do no
 
 import os
 import threading
+from _thread import start_new_thread
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -37,20 +38,83 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+class Share:
+    """A task for another thread, which begins it unless the caller has run it or given it up before.
+
+    Ctrl-C may come to the caller at any time.  It leaves `wait` and `settle`, which are then called again:
+    `Thread.join` is no such wait, since once interrupted it counts a thread that still runs as ended
+    (python/cpython#90882, up to Python 3.12).
+
+    Attributes
+    ----------
+    over : True once another thread has ended it
+    """
+
+    def __init__(self, task: Callable[[], Any]) -> None:
+        self._task, self._result, self._error, self.over = task, None, None, False
+        self._taken: dict[str, bool] = {}  # by another thread, else by the caller: set once by the first of the two
+        self._end = threading.Lock()
+        self._end.acquire()
+
+    def __call__(self) -> None:
+        """Run the task in another thread."""
+        if not self._taken.setdefault("elsewhere", True):
+            return
+        try:
+            self._result = self._task()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.over = True
+            self._end.release()
+
+    def wait(self, seconds: float = -1.0) -> None:
+        """Wait for the end of the task, at most so many seconds where they are not negative."""
+        if not self.over:
+            self._end.acquire(timeout=seconds)
+
+    def settle(self) -> None:
+        """Give the task up if it has not begun, else wait for its end."""
+        while self._taken.setdefault("elsewhere", False) and not self.over:
+            self.wait()
+
+    def result(self) -> Any:
+        """What the task returns, which runs here if it has not begun.  Raises what it raises."""
+        if not self._taken.setdefault("elsewhere", False):
+            return self._task()
+        self.settle()
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
 class _Team:
-    """The worker threads and the number that may be used."""
+    """The worker threads and the number that may be used.
+
+    They wait at a queue of C: Ctrl-C in the midst of an executor's `submit` leaves its lock taken, and the next call
+    would wait without an end."""
 
     def __init__(self):
         self.size = max(1, int(os.environ.get("TRAJOPT_NUM_THREADS") or processors()))
-        self.pool: ThreadPoolExecutor | None = None
-
-    def workers(self) -> ThreadPoolExecutor:
-        if self.pool is None:
-            self.pool = ThreadPoolExecutor(max(1, processors() - 1, self.size - 1), "trajopt")
-        return self.pool
+        self.forget()
 
     def forget(self):
-        self.pool = None
+        self._shares: SimpleQueue[Share] = SimpleQueue()
+        self._threads = 0
+
+    def take(self, shares: Sequence["Share"]) -> None:
+        """Hand out shares, to as many threads."""
+        while self._threads < len(shares):
+            start_new_thread(_serve, (self._shares,))
+            self._threads += 1
+        for share in shares:
+            self._shares.put(share)
+
+
+def _serve(shares: SimpleQueue["Share"]) -> None:
+    """In a worker thread: take shares, one after another."""
+    while True:
+        shares.get()()
 
 
 _team = _Team()
@@ -134,11 +198,19 @@ def _share_out(drive, bounds, work, args):
 
 
 def together(tasks: Sequence[Callable[[], Any]]) -> list[Any]:
-    """Results of tasks that run at the same time, the first of them in this thread; waits for all of them."""
-    pool = _team.workers()
-    rest = [pool.submit(task) for task in tasks[1:]]
+    """Results of tasks that run at the same time, the first of them in this thread; waits for all that have begun, also
+    where one raises an error or this thread is interrupted: they write to arrays that others use afterwards."""
+    shares, interrupt = [Share(task) for task in tasks[1:]], None
     try:
-        first = tasks[0]()
+        _team.take(shares)
+        return [tasks[0](), *[share.result() for share in shares]]
     finally:
-        wait(rest)
-    return [first, *(future.result() for future in rest)]
+        while True:
+            try:
+                for share in shares:
+                    share.settle()
+                break
+            except KeyboardInterrupt as error:
+                interrupt = error
+        if interrupt is not None:
+            raise interrupt

@@ -1,7 +1,11 @@
 """Calls by address: every kind of argument and result, threads, errors.  `tests/conftest.py` compares all drivers."""
 
 import pickle
+import signal
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Event
+from time import sleep
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +13,7 @@ import pytest
 
 from dynamics.simd import LANES, by_address, driver, routine, set_num_threads
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls, PreparedLaunch, calls_of, enter
-from dynamics.simd.threads import MINIMUM_WORK, in_this_thread_alone, launch, num_threads, shares
+from dynamics.simd.threads import MINIMUM_WORK, Share, in_this_thread_alone, launch, num_threads, shares, together
 from dynamics.simd.vector import aligned_zeros
 
 
@@ -220,3 +224,58 @@ def test_launches_of_a_thread_that_shares_no_work(team):
         drive()
     assert (ys == 2.0).all()
     assert num_threads() == 2 and drive.calls is None
+
+
+@pytest.mark.parametrize("first", [None, RuntimeError("of this thread's task")])
+def test_ctrl_c_waits_for_what_other_threads_write(first, team):
+    """It comes twice, while this thread waits for another one, and again later."""
+    team(2)
+    begun, ended = Event(), []
+
+    def other():
+        begun.set()
+        for _ in range(2):
+            signal.raise_signal(signal.SIGINT)
+            sleep(0.05)
+        ended.append("other")
+
+    def this():
+        assert begun.wait(60.0)
+        if first is not None:
+            raise first
+
+    with pytest.raises(KeyboardInterrupt):
+        together([this, other])
+    assert ended == ["other"]
+    assert together([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
+    with pytest.raises(ZeroDivisionError):
+        together([lambda: 1, lambda: 1 // 0])
+
+
+def test_a_share_that_is_given_up_never_begins():
+    ended = []
+    share = Share(lambda: ended.append(1))
+    share.settle()
+    share()
+    assert ended == [] and not share.over
+
+
+def test_ctrl_c_at_any_time_leaves_a_team_that_works(team):
+    """Also while tasks are handed out, as a clock tells this thread so at random times."""
+    team(3)
+    before, random = signal.signal(signal.SIGALRM, signal.default_int_handler), np.random.default_rng(0)
+    cut, xs = 0, np.zeros((3, 100))
+    try:
+        for seconds in random.uniform(1e-5, 1e-3, 300):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+                for _ in range(50):
+                    together([partial(np.add, x, 1.0, x) for x in xs])
+            except KeyboardInterrupt:
+                cut += 1
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0.0)
+            assert together([lambda: 1, lambda: 2, lambda: 3]) == [1, 2, 3]
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert cut > 0

@@ -2,6 +2,8 @@
 
 import pickle
 import signal
+import time
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -339,6 +341,48 @@ def test_ctrl_c_keeps_what_is_done(monkeypatch):
     assert np.isinf(batch.violation[~done]).all() and (batch.violation[done] == 0.0).all()
     first = int(np.flatnonzero(done)[0])
     assert batch.xs[first].tobytes() == prepared.solve(x0s[first]).xs.tobytes()
+
+
+def test_ctrl_c_waits_for_the_solve_that_has_begun():
+    """Its memory serves the next batch; it comes while the caller waits for a thread that makes a problem."""
+    problem, ended = problems.make("pendulum", horizon=30), []
+    x0s, name = states_near(problem, 6), terminal_name(problem)
+
+    def targets(i):
+        if i == 2 and not ended:
+            signal.raise_signal(signal.SIGINT)
+            time.sleep(0.3)
+            ended.append(i)
+        return {name: [3.0 + 0.01 * i, 0.0]}
+
+    prepared = DDP().prepare(problem, parameters=targets)
+    batch = prepared.solve_batch(x0s, range(6), workers=1)
+    assert ended == [2] and list(batch.status[2:]) == ["interrupted"] * 4 and len(prepared._arenas) == 1
+    again = prepared.solve_batch(x0s, range(6), workers=1)
+    expected = DDP().prepare(problem, parameters=targets).solve_batch(x0s, range(6), workers=1)
+    assert again.us.tobytes() == expected.us.tobytes() and (again.status == expected.status).all()
+
+
+def test_errors_of_the_caller_stop_the_threads(monkeypatch):
+    """As where the bar of progress cannot be written."""
+    problem = problems.make("pendulum", horizon=30)
+    prepared, made = DDP().prepare(problem), []
+
+    @contextmanager
+    def broken(*_):
+        def count(more):
+            raise BrokenPipeError
+
+        yield count
+
+    monkeypatch.setattr(prepared_batch, "counted", broken)
+    write = Batch.write
+    monkeypatch.setattr(Batch, "write", lambda self, i, result: made.append(i) or write(self, i, result))
+    with pytest.raises(BrokenPipeError):
+        prepared.solve_batch(states_near(problem, 5000), workers=1)
+    count = len(made)
+    time.sleep(0.05)
+    assert count == len(made) < 5000
 
 
 ARRAYS = "x0s", "xs", "us", "cost", "status", "iterations", "violation", "k", "K"

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import problems
+from dynamics.progress import counted
 from dynamics.simd import num_threads, scratch
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, ParametricProblem, Problem, StateCost
@@ -397,8 +398,9 @@ class Forgetful:
 
     status = "running"
 
-    def __init__(self, forgets, silent):
+    def __init__(self, forgets, silent=False, workers=("a",)):
         self.forgets, self.silent, self.keys = forgets, silent, []
+        self.scheduler = SimpleNamespace(tasks={}, workers=dict.fromkeys(workers))
 
     def submit(self, function, *arguments, pure):
         call = SimpleNamespace(key=f"call {len(self.keys)}", cancel=lambda: None)
@@ -414,7 +416,7 @@ class Forgetful:
         return function(*arguments)
 
     def _run_on_scheduler(self, function, keys):
-        return function(keys, dask_scheduler=SimpleNamespace(tasks={}, workers={}))
+        return function(keys, dask_scheduler=self.scheduler)
 
 
 @pytest.mark.parametrize("silent", [False, True])
@@ -422,7 +424,7 @@ class Forgetful:
 def test_calls_that_a_cluster_forgets_are_tried_again_and_told_of(silent, forgets, ending, monkeypatch):
     pytest.importorskip("distributed")
     monkeypatch.setattr(workers, "LOOK", 0.01)
-    crew = workers.DaskWorkers(Forgetful(forgets, silent))
+    crew = workers.DaskWorkers(Forgetful(forgets, silent), 60.0, print, {})
     ((key, answer),) = answers(crew, {5: (swing, 1.0, DDP())}, attempts=3)
     assert key == 5
     assert answer.error is None if ending == "converged" else answer.error.startswith("WorkerLost: 3 worker processes")
@@ -436,11 +438,39 @@ def test_what_a_scheduler_still_has_to_do_has_not_vanished():
     }  # fmt: skip
     tasks = {key: SimpleNamespace(state=state, processing_on=at) for key, (state, at) in tasks.items()}
     scheduler = SimpleNamespace(tasks=tasks, workers={"here": here})
-    assert workers._without_end([*tasks, "unknown"], scheduler) == ["orphan", "done", "failed", "unknown"]
+    assert workers._without_end([*tasks, "unknown"], scheduler) == (["orphan", "done", "failed", "unknown"], 1)
+
+
+@pytest.mark.parametrize("come", [False, True])
+def test_a_cluster_without_workers_is_not_waited_for_without_an_end(come, monkeypatch):
+    """Its calls end after the time that was given, unless workers come before."""
+    pytest.importorskip("distributed")
+    monkeypatch.setattr(workers, "LOOK", 0.01)
+    client, said = Forgetful(100, workers=()), []
+
+    class Queued(dict):
+        def get(self, key):
+            return SimpleNamespace(state="no-worker", processing_on=None)
+
+    def note(text):
+        said.append(text)
+        if come and said.count("no workers") == 3:
+            client.scheduler.workers["late"] = None
+            client.scheduler.tasks, client.forgets = {}, 0  # those of before are tried again
+
+    client.scheduler.tasks = Queued()
+    crew = workers.DaskWorkers(client, 60.0 if come else 0.05, note, {})
+    found = dict(answers(crew, {3: (swing, 1.0, DDP()), 5: (swing, 2.0, DDP())}, attempts=3))
+    assert sorted(found) == [3, 5] and said[:2] == ["no workers"] * 2
+    if come:
+        assert found[3].error is found[5].error is None and "" in said
+    else:
+        assert {answer.error for answer in found.values()} == {"WorkerLost: the cluster had no workers for 0.05 s"}
+        assert len(client.keys) == 2
 
 
 @pytest.mark.slow
-def test_dask_cluster_with_a_worker_that_dies(tmp_path):
+def test_dask_cluster_with_a_worker_that_dies(tmp_path, capsys):
     distributed = pytest.importorskip("distributed")
     parameters = [(1.0, ""), (0.5, str(tmp_path / "met")), (1.5, ""), (2.0, ""), (-1.0, ""), (3.0, "always")]
     quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 60, "local_directory": str(tmp_path)}
@@ -449,6 +479,12 @@ def test_dask_cluster_with_a_worker_that_dies(tmp_path):
         distributed.Client(cluster) as client,
     ):
         results = solve_many(deadly_swing, parameters, DDP(), executor=client, folder=tmp_path / "results")
+        client.retire_workers(list(client.scheduler_info()["workers"]))
+        capsys.readouterr()
+        for executor in client, client.get_executor(retries=1):  # whose workers are all gone
+            late = solve_many(swing, [1.0, 2.0], DDP(), executor=executor, no_workers_timeout=0.5, progress=True)
+            assert {outcome.error for outcome in late} == {"WorkerLost: the cluster had no workers for 0.5 s"}
+        assert "no workers" in capsys.readouterr().err
     assert (tmp_path / "met").exists()
     assert [outcome.ending for outcome in results] == ["converged"] * 4 + ["ValueError", "WorkerLost"]
     for outcome in results[:4]:
@@ -525,6 +561,8 @@ def test_threads_write_folders_and_keep_errors_apart(tmp_path):
         ({"threads": 1}, TypeError, "threads: got 1, expected True or False"),
         ({"threads": True, "executor": Inline()}, ValueError, "threads: got True and an executor as well"),
         ({"attempts": 0}, ValueError, "attempts: got 0"),
+        ({"no_workers_timeout": 0.0}, ValueError, "no_workers_timeout: got 0.0, expected a positive number of seconds"),
+        ({"no_workers_timeout": "1 h"}, TypeError, "no_workers_timeout: got"),
     ],
 )
 def test_wrong_input(changes, error, match, tmp_path):
@@ -553,6 +591,21 @@ def test_progress_is_plain_lines_where_there_is_no_terminal(capsys, monkeypatch)
     here([1.0] * 50, progress=True, solver=ILQR(max_iterations=0))
     lines = capsys.readouterr().err.splitlines()
     assert 10 <= len(lines) <= 21 and lines[-1] == "solving 50/50"
+
+
+def test_progress_says_what_is_waited_for(capsys, monkeypatch):
+    for terminal, color in (False, "0"), (True, "1"):
+        for name in ("TTY_COMPATIBLE", "FORCE_COLOR"):
+            monkeypatch.setenv(name, color)
+        monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal)
+        with counted(True, 3) as count:
+            count(1)
+            for text in ("no workers", "no workers", ""):
+                count.note(text)
+                time.sleep(0.2 * terminal)  # it is drawn now and then
+            count(2)
+        written = capsys.readouterr().err
+        assert "no workers" in written if terminal else written == "solving 1/3\nsolving 1/3: no workers\nsolving 3/3\n"
 
 
 @pytest.mark.parametrize(

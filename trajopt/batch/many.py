@@ -21,7 +21,7 @@ import numpy as np
 from dynamics.progress import counted
 from dynamics.simd.caller import warn
 from dynamics.simd.threads import processors
-from dynamics.validation import as_flag, as_whole_number
+from dynamics.validation import as_flag, as_positive, as_whole_number
 from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted, StoredSolution, seconds_of
 from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, OwnThreads, Workers, answers
 from trajopt.problem.parametric import ParametricProblem
@@ -231,6 +231,7 @@ def solve_many(
     threads: bool | None = None,
     folder: str | os.PathLike | None = None,
     attempts: int = 3,
+    no_workers_timeout: float | None = 60.0,
     progress: bool | None = None,
 ) -> ManySolutions:
     """Solve many problems at once, with the same results, bit for bit, as ``solver.solve(make_problem(parameter))``.
@@ -241,7 +242,7 @@ def solve_many(
         At the top level of a module, so that other processes can import it, or a `functools.partial` of such a one.
     parameters : sequence of numbers, text, tuples, dicts, arrays, dataclasses ...; whatever can be pickled
     solver : `ILQR`, `DDP`, or anything picklable whose ``solve(problem)`` returns a `Solution`
-    executor : `concurrent.futures.Executor` or `dask.distributed.Client`, optional
+    executor : `concurrent.futures.Executor`, `dask.distributed.Client` or what its ``get_executor()`` returns, optional
         By default processes started for this call, each running the dynamics in one thread (so do Dask's).
     workers : int, optional
         Number of processes or threads to start; by default one for each processor.
@@ -259,8 +260,12 @@ def solve_many(
     attempts : int
         Number of workers that may die over one parameter before it is given up.  A given executor that breaks is not
         replaced.
+    no_workers_timeout : float or None
+        Seconds for which a Dask cluster may be without any worker, as one whose jobs have ended or have not begun; then
+        the parameters that are left fail with `WorkerLost`.  None waits for workers without an end.
     progress : bool, optional
         A progress bar on stderr, or, where that is no terminal, a line now and then; by default if it is a terminal.
+        It says so while there are no workers.
 
     Returns
     -------
@@ -280,6 +285,9 @@ def solve_many(
     """
     parameters = _checked_parameters(parameters)
     _check_executor(executor, workers, threads, attempts)
+    timeout = (
+        math.inf if no_workers_timeout is None else as_positive("no_workers_timeout", no_workers_timeout, "seconds")
+    )
     if threads is None:
         threads = executor is None and _mostly_compiled(make_problem, solver)
     _check_work(make_problem, parameters, solver, threads or not isinstance(executor, ProcessPoolExecutor | None))
@@ -289,7 +297,10 @@ def solve_many(
     calls = {i: (make_problem, parameter, solver) for i, parameter in enumerate(parameters) if i not in done}
 
     try:
-        with _workers(executor, workers, threads, len(calls)) as crew, counted(progress, len(calls)) as advance:
+        with (
+            counted(progress, len(calls)) as count,
+            _workers(executor, workers, threads, len(calls), timeout, count.note) as crew,
+        ):
             for index, answer in answers(crew, calls, attempts):
                 done[index] = _outcome(parameters[index], answer)
                 if store is not None:
@@ -298,7 +309,7 @@ def solve_many(
                     except OSError as error:  # such as a full disk: the solutions must not be lost
                         full = _in_order(done, parameters, make_problem, store)
                         raise SolveManyInterrupted(len(done), full, f"; {store.path}: {error}") from error
-                advance(1)
+                count(1)
     except SolveManyInterrupted:
         raise
     except KeyboardInterrupt:
@@ -370,7 +381,7 @@ def _checked_parameters(parameters: Any) -> tuple[Any, ...]:
 
 def _check_executor(executor: Any, workers: int | None, threads: bool | None, attempts: int) -> None:
     as_whole_number("attempts", attempts, 1)
-    if not (executor is None or isinstance(executor, Executor) or _is_dask(executor)):
+    if not (executor is None or isinstance(executor, Executor) or _of_dask(executor)):
         kind = type(executor).__name__
         raise TypeError(f"executor: got {kind}, expected a concurrent.futures.Executor or a dask.distributed.Client")
     if workers is not None:
@@ -382,10 +393,16 @@ def _check_executor(executor: Any, workers: int | None, threads: bool | None, at
             raise ValueError(f"{name}: got {value} and an executor as well, expected one of them")
 
 
-def _is_dask(executor: Any) -> bool:
-    """True for a client of `distributed`, which need not be installed for this question."""
+def _of_dask(executor: Any) -> tuple[Any, Mapping[str, Any]] | None:
+    """The client of `distributed`, which need not be installed for this question, that an executor is or belongs to,
+    and the options of its ``submit``; None for others."""
     bases = {base.__module__.partition(".")[0] for base in type(executor).__mro__}
-    return "distributed" in bases and hasattr(executor, "get_executor")
+    if "distributed" not in bases:
+        return None
+    if hasattr(executor, "get_executor"):
+        return executor, {}
+    client = getattr(executor, "_client", None)
+    return None if client is None else (client, executor._kwargs)
 
 
 def _check_work(make_problem: Any, parameters: tuple[Any, ...], solver: Any, unsent: bool) -> None:
@@ -416,15 +433,18 @@ def _mostly_compiled(make_problem: Any, solver: Any) -> bool:
 
 
 @contextmanager
-def _workers(executor: Any, count: int | None, threads: bool, calls: int) -> Iterator[Workers]:
+def _workers(
+    executor: Any, count: int | None, threads: bool, calls: int, timeout: float, note: Callable[[str], None]
+) -> Iterator[Workers]:
     """The workers, closed at the end: at once if something was raised."""
     crew: Workers
     if executor is None:
         crew = (OwnThreads if threads else OwnProcesses)(min(count or processors(), calls))
-    elif isinstance(executor, Executor):
-        crew = GivenExecutor(executor)
+    elif (of_dask := _of_dask(executor)) is not None:
+        client, options = of_dask
+        crew = DaskWorkers(client, timeout, note, options)
     else:
-        crew = DaskWorkers(executor)
+        crew = GivenExecutor(executor)
     finished = False
     try:
         yield crew

@@ -124,13 +124,14 @@ worker with a result, may be silent (SILENCE)."""
 
 
 class WorkerLost(Exception):
-    """Raised for a parameter over which several workers died, one after another."""
+    """Raised for a parameter over which several workers died, one after another, or for which there was none."""
 
-    def __init__(self, deaths: int) -> None:
-        super().__init__(
-            f"{deaths} worker process{'es' if deaths > 1 else ''} died with this parameter: killed, perhaps for want "
-            "of memory, or crashed in compiled code"
-        )
+
+def _died(times: int) -> WorkerLost:
+    return WorkerLost(
+        f"{times} worker process{'es' if times > 1 else ''} died with this parameter: killed, perhaps for want of "
+        "memory, or crashed in compiled code"
+    )
 
 
 Calls = Mapping[int, tuple[Any, ...]]
@@ -177,7 +178,7 @@ def answers(workers: Workers, calls: Calls, attempts: int) -> Iterator[tuple[int
         if deaths[index] < attempts:
             waiting.append(index)
         else:
-            yield index, failure(WorkerLost(attempts), math.nan)
+            yield index, failure(_died(attempts), math.nan)
 
 
 # --------------------------------------------------------------------------------------------
@@ -389,6 +390,8 @@ class _Futures:
     """Calls that are futures, submitted as soon as possible."""
 
     single_outside: Worker | None
+    look = LOOK
+    """Seconds without an answer after which calls are looked after."""
 
     def __init__(self) -> None:
         self._running: dict[Future, int] = {}
@@ -408,10 +411,9 @@ class _Futures:
     def ended(self) -> tuple[int, Answer | None] | None:
         """The next call that ends."""
         try:
-            future = self._ended.get(timeout=LOOK)
+            future = self._ended.get(timeout=self.look)
         except Empty:
-            for gone in self._vanished():
-                gone.cancel()  # ends
+            self._look_after()
             return None
         index = self._running.pop(future)
         if self._lost(future):
@@ -426,8 +428,8 @@ class _Futures:
         """True if a worker died under the call, so that another try may succeed."""
         raise NotImplementedError
 
-    def _vanished(self) -> list[Future]:
-        """Calls that are known never to end."""
+    def _look_after(self) -> None:
+        """End calls that are known never to end by themselves."""
         raise NotImplementedError
 
 
@@ -450,8 +452,8 @@ class GivenExecutor(_Futures):
     def _lost(self, future: Future) -> bool:
         return False  # another try would fail as well
 
-    def _vanished(self) -> list[Future]:
-        return []  # an executor that breaks ends its calls
+    def _look_after(self) -> None:
+        """An executor that breaks ends its calls."""
 
     def close(self, cancel: bool) -> None:
         """Cancel the calls that have not begun; the executor stays open."""
@@ -464,22 +466,33 @@ class DaskWorkers(_Futures):
 
     The scheduler itself restarts a call whose worker died, and gives up after a few deaths
     (``distributed.scheduler.allowed-failures``), also for calls that only waited on those workers.  Calls that it no
-    longer knows, or has assigned to a worker that is gone, never arrive: `vanished` asks it.
+    longer knows, or has assigned to a worker that is gone, never arrive, and none does where there are no workers: it
+    is asked for both.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    timeout : seconds without any worker after which all calls end
+    note : function that says what calls wait for, "" for nothing
+    options : of the client's ``submit``
     """
 
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, timeout: float, note: Callable[[str], None], options: Mapping[str, Any]) -> None:
         from distributed import KilledWorker
 
         super().__init__()
         self.single_outside = here()
         self._client, self._given_up = client, (KilledWorker, CancelledError, TimeoutError, OSError)
+        self._timeout, self._note, self._options = timeout, note, {**options, "pure": False}
         self._remote: dict[Future, Any] = {}
         self._missed: set[Future] = set()
+        self._alone: float | None = None  # time since which there are no workers, None where there are some
+        self.look = min(LOOK, timeout)
 
     def _submitted(self, *call: Any) -> Future:
         future = Future()
         try:
-            self._remote[future] = remote = self._client.submit(*call, pure=False)
+            self._remote[future] = remote = self._client.submit(*call, **self._options)
             remote.add_done_callback(partial(_hand_over, future))
         except (OSError, RuntimeError, ValueError) as error:  # what a closed client raises
             _settle(future, None, error)
@@ -490,20 +503,36 @@ class DaskWorkers(_Futures):
         self._remote.pop(future, None)
         return future.cancelled() or isinstance(future.exception(), self._given_up)
 
-    def _vanished(self) -> list[Future]:
-        """Calls that the scheduler cannot end, twice in a row; all if it does not answer."""
+    def _look_after(self) -> None:
+        """End calls that the scheduler cannot end, twice in a row; all if it does not answer, or has had no workers for
+        too long."""
         asked = {remote.key: future for future, remote in self._remote.items() if not future.done()}
-        try:
-            keys = self._client.sync(
-                self._client._run_on_scheduler, _without_end, list(asked), callback_timeout=SILENCE
-            )
-        except ImportError:  # a scheduler without this package cannot be asked
-            keys = []
-        except Exception:  # closed, cut off or silent
-            keys = list(asked)
+        keys, workers = self._state(list(asked))
         missed = {asked[key] for key in keys}
         vanished, self._missed = missed & self._missed, missed
-        return list(vanished)
+        for future in vanished:
+            future.cancel()
+        if workers:
+            self._alone = None
+            self._note("")
+            return
+        now = time.monotonic()
+        self._alone = now if self._alone is None else self._alone
+        self._note("no workers")
+        if now - self._alone >= self._timeout:
+            for future in asked.values():
+                _settle(future, None, WorkerLost(f"the cluster had no workers for {self._timeout:g} s"))
+            self.close(cancel=True)
+
+    def _state(self, keys: list[str]) -> tuple[list[str], int]:
+        """Of these calls those that the scheduler cannot end, and its number of workers."""
+        try:
+            asked = self._client._run_on_scheduler, _without_end, keys
+            return self._client.sync(*asked, callback_timeout=SILENCE)
+        except ImportError:  # a scheduler without this package cannot be asked
+            return [], len(self._client.scheduler_info()["workers"])
+        except Exception:  # closed, cut off or silent
+            return keys, 1
 
     def close(self, cancel: bool) -> None:
         """Cancel the calls that have not ended; the client stays open."""
@@ -512,8 +541,9 @@ class DaskWorkers(_Futures):
                 remote.cancel()
 
 
-def _without_end(keys: list[str], dask_scheduler: Any) -> list[str]:
-    """On the scheduler: the calls that it has forgotten or ended, or assigned to a worker that is gone."""
+def _without_end(keys: list[str], dask_scheduler: Any) -> tuple[list[str], int]:
+    """On the scheduler: the calls that it has forgotten or ended, or assigned to a worker that is gone; and the number
+    of workers."""
 
     def ends(key: str) -> bool:
         task = dask_scheduler.tasks.get(key)
@@ -522,7 +552,7 @@ def _without_end(keys: list[str], dask_scheduler: Any) -> list[str]:
         worker = task.processing_on
         return worker is None or worker.address in dask_scheduler.workers
 
-    return [key for key in keys if not ends(key)]
+    return [key for key in keys if not ends(key)], len(dask_scheduler.workers)
 
 
 def _hand_over(future: Future, remote: Any) -> None:

@@ -104,7 +104,7 @@ def begin(state, starts, cycles, x0, xs, gaps, K, c, limits, dual, lam, D):
     if not is_state(cycles[0]):
         s.status = NO_STATE
         return
-    s.predicted, s.finite, s.violation = np.inf, 1, 0.0
+    s.predicted, s.finite = np.inf, 1
     if start.mode == STATES:
         enter(cycles[0].open)
     else:

@@ -110,7 +110,7 @@ SIDES = len(("of the last direction", "of the one that is found", "tried", "trie
 @decision
 def reset(s, mu, scale, cost):
     """The state before the first iteration from an iterate of this cost: its model to first order, mu and its unit."""
-    s.cost, s.own_cost, s.mu, s.scale, s.gap_weight = cost, cost, mu, scale, 0.0
+    s.cost, s.own_cost, s.mu, s.scale, s.gap_weight, s.violation = cost, cost, mu, scale, 0.0, 0.0
     s.tried, s.idle, s.directed, s.gained, s.gauss_newton_known, s.exact_known = 0, 0, 0, 0, 1, 0
     if s.rows > 0:
         enter(s.keep_dual)

@@ -32,7 +32,7 @@ from dynamics.progress import counted
 from dynamics.simd import by_address, decision
 from dynamics.simd.array_loops import copy, repeat
 from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter, float_at
-from dynamics.simd.threads import in_this_thread_alone
+from dynamics.simd.threads import Share, in_this_thread_alone
 from dynamics.validation import as_array
 from trajopt.backward.regularization import ATTEMPTS, ORDINARY, Regularization
 from trajopt.backward.slots import Limits, Slots
@@ -117,6 +117,7 @@ def solve_from(state, gapped, runs, gapped_runs, gaps, held, stop):
     if not known:
         return NO_START
     enter(r.open)
+    s.closed, s.total_gap, s.largest_gap = 1, 0.0, 0.0
     return run(s, r, cost, stop)
 
 
@@ -135,9 +136,7 @@ class Arena:
 
     current = True
 
-    def __init__(
-        self, problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature
-    ) -> None:
+    def __init__(self, problem: Problem, limits: Limits | None, options: LoopOptions, curvature: Curvature) -> None:
         self.options, self.stop = options, np.zeros(1, np.int64)
         self.slots = slots = Slots(problem, limits)
         compared = self._compared()  # before the programs, so that a function that is traced anew now is noticed
@@ -153,7 +152,6 @@ class Arena:
         gaps, opened = gapped.prepared_gaps()
         runs = self._run(self.by_rollout, options, curvature), self._run(gapped, options, curvature, opened)
         runs[0]["roll_out"] = self._first_calls(problem.system).address
-        self.by_rollout.state["closed"] = 1
         states = self.by_rollout.state, gapped.state
         self._call = PreparedCall(solve_from, *states, *runs, gaps, self._held, self.stop)
 
@@ -371,22 +369,26 @@ class Batch:
 
     def run(self, workers: int, progress: bool | None) -> None:
         """Solve all of them in so many threads, or, where Ctrl-C says so, some."""
-        threads = [Thread(target=self._work, name=f"solve_batch {i}", daemon=True) for i in range(workers)]
-        with counted(progress, len(self.done)) as advance:
+        shares = [Share(self._work) for _ in range(workers)]
+        with counted(progress, len(self.done)) as count:
             try:
-                for thread in threads:
-                    thread.start()
-                shown, waiting = 0, list(threads)
+                for i, share in enumerate(shares):
+                    Thread(target=share, name=f"solve_batch {i}", daemon=True).start()
+                shown, waiting = 0, shares
                 while waiting:
-                    waiting[0].join(timeout=0.1)
-                    waiting = [thread for thread in waiting if thread.is_alive()]
+                    waiting[0].wait(0.1)
+                    waiting = [share for share in waiting if not share.over]
                     done = int(np.count_nonzero(self.done))
-                    advance(done - shown)
+                    count(done - shown)
                     shown = done
             except KeyboardInterrupt:
                 self.stop()
-                for thread in threads:
-                    thread.join()
+            except BaseException:
+                self.stop()
+                raise
+            finally:  # whoever still solves writes to arenas that later batches use
+                for share in shares:
+                    share.settle()
         self._arenas += [arena for arena in self._used if arena.current]
         if self._errors:
             raise self._errors[0]

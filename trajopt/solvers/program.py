@@ -647,6 +647,7 @@ class Program:
         s["cost"], s["own_cost"] = iterate.cost, iterate.own_cost
         s["gradient_norm"], s["rounding"], s["gap_weight"] = model.gradient_norm, rounding(model), state.gap_weight
         s["total_gap"], s["largest_gap"] = iterate.total_gap, 0.0 if gaps is None else np.abs(gaps).max()
+        s["violation"] = 0.0  # that of rows is measured in each iteration
         s["closed"], s["tried"], s["idle"] = gaps is None, state.tried, state.stall.idle
         s["gauss_newton_known"], s["exact_known"] = [kind in model.expansions for kind in KINDS]
         s["directed"] = state.direction is not None
