@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from dynamics.printed import printable
 from dynamics.simd.caller import warn
 from dynamics.validation import as_items
 
@@ -105,4 +106,4 @@ class Remarks:
         for remark, counts in self._names.items():
             names = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
             more = f", and {len(names) - MOST} more" if len(names) > MOST else ""
-            warn(f"{self._origin}: {remark}: {', '.join(names[:MOST])}{more}")
+            warn(printable(f"{self._origin}: {remark}: {', '.join(names[:MOST])}{more}"))
