@@ -13,8 +13,8 @@ import dynamics
 import problems
 import trajopt
 from dynamics import rods
-from dynamics.printed import LONGEST, in_brief
 from dynamics.formats.robot_files import Remarks
+from dynamics.printed import LONGEST, in_brief
 from problems.quadruped_model import FEET, quadruped, standing
 from trajopt.printed import PrintedAsTable, as_html, new_table
 
