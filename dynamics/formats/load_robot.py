@@ -54,8 +54,8 @@ def load_robot(
     gravity : (3,) m/s^2; None for that of the source, or (0, 0, -9.81) where it gives none
     lock, keep : joints that are fixed, as in `RigidBodyModel.locked`, before the robot is checked: a gripper whose
         fingers have no mass may be locked
-    package_dirs : folders that are packages, or that these are in, with or without a package.xml, for `package://` names
-        of meshes and $(find PACKAGE) of xacro files
+    package_dirs : folders that are packages, or that these are in, with or without a package.xml, for `package://`
+        names of meshes and $(find PACKAGE) of xacro files
     xacro_arguments : values of a xacro file's arguments
     inertias : "strict", "repaired" or "as_given"
         Treatment of inertias that no rigid body can have, for a moving body with all links fixed to it: a principal
@@ -72,8 +72,8 @@ def load_robot(
 
     Raises
     ------
-    ValueError : an invalid source, with file, element and attribute; a xacro file whose expansion does not end; arguments
-        that a format does not use; an unknown name.
+    ValueError : an invalid source, with file, element and attribute; a xacro file whose expansion does not end;
+        arguments that a format does not use; an unknown name.
     TypeError : for a source of another type.
     FileNotFoundError : if there is no such file.
     ImportError : without the package that reads a format; all are in the extra "robots".
@@ -186,8 +186,8 @@ def _kind(source: str | Path) -> str:
 
 
 def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[str, str]) -> str:
-    """URDF text of a xacro file or text, expanded in a process of its own within `EXPANSION` seconds and `MEMORY` bytes;
-    ValueError with xacro's message."""
+    """URDF text of a xacro file or text, expanded in a process of its own within `EXPANSION` seconds and `MEMORY`
+    bytes; ValueError with xacro's message."""
     if find_spec("xacrodoc") is None:
         raise ImportError("xacro is expanded by the package xacrodoc, of the extra `robots`")
     text = str(source).lstrip("\ufeff \t\r\n")
@@ -202,14 +202,16 @@ def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[s
     label = f"xacro {str(source)[:200]!r}"
     try:
         done = subprocess.run(
-            [sys.executable, xacro_process.__file__], input=json.dumps(job), capture_output=True, text=True, check=False,
+            [sys.executable, xacro_process.__file__],
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            check=False,
             timeout=EXPANSION,
-        )  # fmt: skip
+        )
         result = json.loads(done.stdout)
     except subprocess.TimeoutExpired:
-        raise ValueError(
-            f"{label}: got an expansion of more than {EXPANSION:g} s, expected expressions that end"
-        ) from None
+        raise ValueError(f"{label}: got an expansion of more than {EXPANSION:g} s, expected one that ends") from None
     except ValueError:
         last = done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}"
         raise ValueError(f"{label}: got an expansion that did not end by itself: {last}") from None
@@ -218,8 +220,8 @@ def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[s
     advice = ""
     if result["package"] is not None:
         advice = (
-            f"; expected the folder of the package {result['package']!r}, or the one that it is in, among package_dirs, "
-            f"got {list(folders)!r}"
+            f"; expected the folder of the package {result['package']!r}, or the one that it is in, among "
+            f"package_dirs, got {list(folders)!r}"
         )
     elif "argument" in result["error"].lower():
         advice = f"; values of a file's arguments are given by xacro_arguments, got {given!r}"

@@ -1,11 +1,11 @@
-"""Expansion of a xacro file in a process of its own: `python xacro_process.py` with a job on stdin, its result on stdout.
+"""Expansion of a xacro file in a process of its own, `python xacro_process.py`: a job on stdin, its result on stdout.
 
-The expressions of a xacro file are Python, as `9**9**9`, and its macros may call themselves: neither ends by itself.
-Here an expansion has a limit of memory, and `dynamics.formats.load_robot` stops it after its time.  The process imports
-nothing of the project.
+The expressions of a xacro file are Python, as `9**9**9`, and may not end.  Here an expansion has a limit of memory, and
+`dynamics.formats.load_robot` stops it after its time.  The process imports nothing of the project.
 
-A job is JSON: the path or text, packages (folders that are or contain packages), folders (to be searched for package.xml),
-arguments, path (sys.path), memory (bytes).  A result is JSON too: text, or error, and the package that was not found.
+A job is JSON: the path or text, packages (folders that are or contain packages), folders (to be searched for
+package.xml), arguments, path (sys.path), memory (bytes).  A result is JSON too: text, or error, and the package that
+was not found.
 """
 
 import json
