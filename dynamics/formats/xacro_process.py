@@ -11,9 +11,10 @@ was not found.
 import json
 import os
 import sys
+from typing import Any
 
 
-def expanded(job, missing):
+def expanded(job: dict[str, Any], missing: list[str]) -> str:
     """URDF text of the job; the name of a package that is not found is appended to `missing`."""
     import xacrodoc  # pyright: ignore[reportMissingImports]
     from xacrodoc import packages  # pyright: ignore[reportMissingImports]
@@ -21,7 +22,7 @@ def expanded(job, missing):
 
     by_manifest = packages.get_path
 
-    def path_of(package):
+    def path_of(package: str) -> str:
         for folder in job["packages"]:
             found = folder if os.path.basename(folder) == package else os.path.join(folder, package)
             if os.path.isdir(found):
@@ -41,7 +42,7 @@ def expanded(job, missing):
     return make(source, subargs=job["arguments"]).to_urdf_string(use_protocols=False)
 
 
-def main():
+def main() -> None:
     """Do the job on stdin."""
     job, result = json.load(sys.stdin), {}
     out, sys.stdout = sys.stdout, sys.stderr  # where xacro prints
