@@ -384,7 +384,7 @@ class _Rows:
             for residual in residuals:
                 turns = isinstance(residual, FrameRotation)
                 parts[f] += ROTATION if turns else POSITION
-                wanted[f, slice(0, 9) if turns else slice(9, FRAME)] = np.ravel(residual.target)
+                wanted[f, slice(0, 9) if turns else slice(9, FRAME)] = np.ravel(cast(Any, residual).target)
         return np.array(bodies, dtype=np.int64), parts, np.array(placements), wanted
 
     def of_targets(self, y: np.ndarray) -> np.ndarray:

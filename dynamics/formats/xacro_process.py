@@ -11,15 +11,14 @@ was not found.
 import json
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 
 def expanded(job: dict[str, Any], missing: list[str]) -> str:
     """URDF text of the job; the name of a package that is not found is appended to `missing`."""
-    import xacrodoc  # pyright: ignore[reportMissingImports]
-    from xacrodoc import packages  # pyright: ignore[reportMissingImports]
-    from xacrodoc import xacrodoc as module
-
+    xacrodoc, module = import_module("xacrodoc"), import_module("xacrodoc.xacrodoc")
+    packages = import_module("xacrodoc.packages")
     by_manifest = packages.get_path
 
     def path_of(package: str) -> str:

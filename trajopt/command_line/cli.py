@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from dynamics.printed import printable
 from trajopt.capabilities import Pictures, capability
 from trajopt.command_line.new_script import add_new, write_new
 
@@ -236,6 +235,8 @@ def _run(arguments: list[str]) -> int:
 
 def _say(what: object) -> None:
     """Write a line to stderr."""
+    from dynamics.printed import printable  # beside `trajopt`, whatever the current folder holds
+
     sys.stderr.write(f"trajopt: {printable(str(what))}\n")
 
 
