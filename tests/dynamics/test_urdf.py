@@ -16,6 +16,7 @@ from dynamics import frame_placement, inverse_kinematics, load_robot
 from dynamics.formats.urdf import load_urdf
 from dynamics.model.builder import ModelBuilder
 from dynamics.model.joints import Continuous, FreeFlyer, Planar, Prismatic, Revolute, Spherical
+from tests.reference.mutations import bytes_changed, xml_changed
 
 UNIT_INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
 
@@ -209,6 +210,9 @@ def test_a_problem_of_a_robot_without_inertias_is_solved():
     problem = trajopt.Problem(system, np.zeros(4), 10, [trajopt.ControlCost(1e-4)], [reach, still])
     solution = trajopt.DDP().solve(problem)
     assert solution.converged and solution.explain() and str(problem)
+    assert system.center_of_mass is None and system.solids() == ()  # of pictures
+    u = solution.policy()(0.12, solution.xs[2])
+    assert u.shape == (2,) and np.isfinite(u).all()
     np.testing.assert_allclose(frame_placement(model, solution.xs[-1, :2], "c").p, [0.6, 0.8, 0.0], atol=1e-3)
 
 
@@ -533,6 +537,25 @@ def test_damaged_text_builds_or_raises_a_value_error(cut, insert, skip):
         except (ValueError, FileNotFoundError):
             return
     assert all(np.isfinite(array).all() for array in model.arrays)
+
+
+def test_changed_files_are_read_or_refused(rng, tmp_path):
+    """Attributes, elements and lines replaced, left out, moved and doubled; bytes changed."""
+    path, refused = tmp_path / "changed.urdf", 0
+    content = CRANE.replace("><", ">\n<").encode()
+    for what, changed in [*xml_changed(content, rng, 150), *bytes_changed(content, rng, 50)]:
+        path.write_bytes(changed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                model = load_urdf(path)
+            except ValueError:
+                refused += 1
+                continue
+        q = np.concatenate([joint.neutral() for joint in model.joints])
+        for frame in model.frame_names:
+            assert np.isfinite(frame_placement(model, q, frame).p).all(), what
+    assert refused > 100
 
 
 def published_robots():
