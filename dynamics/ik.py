@@ -275,8 +275,13 @@ class _Chart:
         self.free = np.flatnonzero(free & (self.lower < self.upper))
         self._moving = set(self.free.tolist())
         if not self.free.size:
-            rest = ", and all others have a range of zero, which limits=False ignores" if free.any() else ""
-            raise ValueError(f"fixed: got {list(fixed)!r}{rest}, expected a joint that may move")
+            if not free.any():
+                raise ValueError(f"fixed: got {list(fixed)!r}, expected a joint that may move, got all of them")
+            names = ", ".join(map(repr, (name for name in model.joint_names if name not in fixed)))
+            raise ValueError(
+                f"limits: got ranges of zero, lower_position = upper_position, for {names}, expected a joint that may "
+                "move; limits=False leaves limits out of account"
+            )
 
     @cached_property
     def whole_start(self) -> np.ndarray:

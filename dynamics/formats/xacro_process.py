@@ -18,7 +18,7 @@ from typing import Any
 def expanded(job: dict[str, Any], missing: list[str]) -> str:
     """URDF text of the job; the name of a package that is not found is appended to `missing`."""
     xacrodoc, module = import_module("xacrodoc"), import_module("xacrodoc.xacrodoc")
-    packages = import_module("xacrodoc.packages")
+    packages: Any = import_module("xacrodoc.packages")
     by_manifest = packages.get_path
 
     def path_of(package: str) -> str:

@@ -219,6 +219,14 @@ def test_limits_of_joints():
         dynamics.inverse_kinematics(crossed, {"tip": place})
 
 
+def test_ranges_of_zero_are_said():
+    robot = two_links(lower=0.5, upper=0.5)
+    for fixed, names in ((), "'upper_joint', 'lower_joint'"), (("upper_joint",), "'lower_joint'"):
+        with pytest.raises(ValueError, match=rf"limits: got ranges of zero, .* for {names}, expected a joint that may"):
+            dynamics.inverse_kinematics(robot, {"tip": [0.3, 0.4, 0.0]}, fixed=fixed)
+    assert dynamics.inverse_kinematics(robot, {"tip": [0.3, 0.4, 0.0]}, limits=False).reached
+
+
 def test_fixed_joints_stay():
     robot = six_axes()
     q0 = np.array([0.3, 0.4, 0.8, -0.5, 0.2, 0.1])
