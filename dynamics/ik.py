@@ -9,15 +9,18 @@ residuals, max(0, lower - r) and max(0, r - upper),
     2.   min  |e|^2 + W_2^2 |c|^2 + eps_2^2 |y - y_1|^2    lower <= y <= upper      from the first's y_1, if e is small
     3.   min  |c|^2 + eps_2^2 |y - y_2|^2                  lower <= y <= upper      where targets are out of reach
 
-are nonlinear least squares within bounds [Branch, Coleman and Li 1999; scipy's `trf`] with exact Jacobians.  Of all
-solutions, the small eps_1 chooses one close to y_0; the second, with a much smaller eps_2 about its own start, removes
-the small error that eps_1 causes, and the third closes the loops that targets out of reach have pulled open.
+are nonlinear least squares within bounds with exact Jacobians.  Targets of frames alone are sought by compiled damped
+least squares from several starts at once (`dynamics.damped_least_squares`); where these do not arrive, and where there
+are other rows, by a trust region [Branch, Coleman and Li 1999; scipy's `trf`].  Of all solutions, the small eps_1
+chooses one close to y_0; the second, with a much smaller eps_2 about its own start, removes the small error that eps_1
+causes, and the third closes the loops that targets out of reach have pulled open.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,7 +29,9 @@ from scipy.optimize import least_squares
 from scipy.spatial.transform import Rotation
 
 from dynamics.algorithms.configuration import neutral, random_configuration
+from dynamics.algorithms.frames import FRAME, frame_numbers
 from dynamics.contacts.loop_constraint import LoopConstraint, loop_gap, pair_motion
+from dynamics.damped_least_squares import POSITION, ROTATION, search
 from dynamics.model.actuation import joint_row
 from dynamics.model.joints import FREE_FLYER, PLANAR, REVOLUTE, SPHERICAL
 from dynamics.model.model import RigidBodyModel, check_configuration, check_model
@@ -57,6 +62,10 @@ NEARER = 0.99
 """Fraction of the best error so far below which another start counts as better."""
 LARGEST = 1e9
 """Largest entry of positions and of q0, m or rad, for squares that do not overflow."""
+CERTAIN = 0.1
+"""Fraction of `REACHED` within which a target is reached whatever the rounding."""
+AT_ONCE = 8
+"""Random starts of damped least squares at once, of which the nearest solution is taken."""
 EVALUATIONS = 100
 """Most function evaluations of a solve."""
 
@@ -86,7 +95,7 @@ class InverseKinematics:
     missed : mapping of names to (distance, angle), m and rad: frames that are not at their targets, loops that are open
         ("frame1 - frame2"), couplings ("joint - joint") and rows of `avoid` ("shape - shape") that do not hold; empty
         where all is reached
-    tries : number of starts used
+    tries : number of tries, of which the first is from q0
     """
 
     q: np.ndarray
@@ -130,7 +139,8 @@ def inverse_kinematics(
     avoid : a residual of the robot's state, or several, with `lower` and `upper`, such as `Collisions`, whose rows are
         kept between these
     loops : `LoopConstraint` to be closed beside the model's own
-    tries : most starts, q0 and random configurations; free joints always start as in q0
+    tries : most tries, the first from q0 and each other one from random configurations, eight at once where frames have
+        targets and nothing else is asked for, otherwise one; free joints always start as in q0
     rng : numpy.random.Generator that draws the starts; by default the same ones in every call
 
     Returns
@@ -168,9 +178,13 @@ def inverse_kinematics(
         check_configuration(model, q, "q0")
     chart = _Chart(model, q, lower, upper, fixed)
     rows = _Rows(chart, places, held, closed)
+    starts = _Starts(chart, rng)
+    found = _damped(chart, rows, starts, tries)
+    if found is not None:
+        return found
     best, cost, count = chart.start, np.inf, 0
     for count in range(1, tries + 1):
-        begin = chart.start if count == 1 else chart.drawn(rng)
+        begin = starts[count - 1]
         y = rows.solve(begin, HOLDING, NEAR_START, chart.start)
         if np.linalg.norm(rows.of_targets(y)) < SMALL:
             y = rows.solve(y, HELD, NEAR_BEFORE, y)
@@ -185,6 +199,40 @@ def inverse_kinematics(
             best = rows.solve(best, 1.0, NEAR_BEFORE, best, targets=False)
     missed = rows.missed(best)
     return InverseKinematics(chart.configuration(best), not missed, missed, count)
+
+
+class _Starts:
+    """Starts y (nv,) by number: the chart's own, then random ones, which are drawn when they are first asked for."""
+
+    def __init__(self, chart: _Chart, rng: np.random.Generator) -> None:
+        self._chart, self._rng, self._drawn = chart, rng, [chart.start]
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        while len(self._drawn) <= number:
+            self._drawn.append(self._chart.drawn(self._rng))
+        return self._drawn[number]
+
+
+def _damped(chart: _Chart, rows: _Rows, starts: _Starts, tries: int) -> InverseKinematics | None:
+    """What compiled damped least squares find from the first start, or else the nearest from the next `AT_ONCE`, and so
+    on in each try; None where they do not reach the targets, or do not serve."""
+    targets, moving = rows.frames(), chart.single_coordinates()
+    if targets is None or moving is None or not chart.steady(rows.places):
+        return None
+    full, limits = chart.model.full, (chart.lower[chart.free], chart.upper[chart.free])
+    own = chart.start[chart.free]
+    for attempt in range(tries):
+        numbers = range((attempt - 1) * AT_ONCE + 1, attempt * AT_ONCE + 1) if attempt else range(1)
+        q = np.repeat(chart.whole_start[None], len(numbers), axis=0)
+        q[:, moving[0]] = [starts[number][chart.free] for number in numbers]
+        q, errors = search(full, targets, moving, limits, (NEAR_START, NEAR_BEFORE), SMALL, chart.whole_start, q)
+        ends = q[:, moving[0]]
+        reached = np.flatnonzero(errors < CERTAIN * REACHED)
+        if reached.size:
+            y = chart.start.copy()
+            y[chart.free] = min(ends[reached], key=lambda z: float(np.square(z - own).sum()))
+            return InverseKinematics(chart.configuration(y), True, {}, attempt + 1)
+    return None
 
 
 class _Chart:
@@ -217,15 +265,52 @@ class _Chart:
         y, self.lower, self.upper = self.coordinates(q0), np.full(model.nv, -np.inf), np.full(model.nv, np.inf)
         self.lower[self.plain_v], self.upper[self.plain_v] = lower[self.plain_q], upper[self.plain_q]
         free = np.ones(model.nv, dtype=bool)
-        for name in as_items("fixed", fixed, "names of joints"):
+        fixed = as_items("fixed", fixed, "names of joints")
+        for name in fixed:
             if name not in model.joint_names:
                 raise unknown_name("fixed", name, model.joint_names)
             i = model.joint_index(name)
             free[model.v_index[i] : model.v_index[i] + model.joint_nv[i]] = False
         self.start = np.where(free, np.clip(y, self.lower, self.upper), y)
         self.free = np.flatnonzero(free & (self.lower < self.upper))
+        self._moving = set(self.free.tolist())
         if not self.free.size:
-            raise ValueError(f"fixed: got {fixed!r}, expected a joint that may move, got none within its limits")
+            if not free.any():
+                raise ValueError(f"fixed: got {list(fixed)!r}, expected a joint that may move, got all of them")
+            names = ", ".join(map(repr, (name for name in model.joint_names if name not in fixed)))
+            raise ValueError(
+                f"limits: got ranges of zero, lower_position = upper_position, for {names}, expected a joint that may "
+                "move; limits=False leaves limits out of account"
+            )
+
+    @cached_property
+    def whole_start(self) -> np.ndarray:
+        """The start as a configuration of the model with mimic joints."""
+        return np.array(self.model.full_configuration(self.configuration(self.start)))
+
+    def single_coordinates(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """The entries of q and of v, of the model with mimic joints, of the coordinates that may move; None where one
+        is no number of its own, as those of rotations."""
+        model, full, q, v = self.model, self.model.full, [], []
+        for name, joint, start in zip(model.joint_names, model.joints, model.v_index, strict=True):
+            moves = [k for k in range(joint.nv) if start + k in self._moving]
+            if moves and joint.code in (SPHERICAL, FREE_FLYER, PLANAR):
+                return None
+            i = full.joint_index(name)
+            q += [full.q_index[i] + k for k in moves]
+            v += [full.v_index[i] + k for k in moves]
+        return np.array(q, dtype=np.int64), np.array(v, dtype=np.int64)
+
+    def steady(self, frames: Iterable[str]) -> bool:
+        """True if no frame is moved by a mimic joint."""
+        full, followers = self.model.full, {mimic.joint for mimic in self.model.mimics}
+        for frame in frames if followers else ():
+            body = full.frames[frame].body
+            while body >= 0:
+                if full.joint_names[body] in followers:
+                    return False
+                body = full.arrays.parent[body]
+        return True
 
     def coordinates(self, q: np.ndarray) -> np.ndarray:
         """Coordinates y of q (nq,); rotation vectors are at most pi long."""
@@ -292,6 +377,20 @@ class _Rows:
     ) -> None:
         self.chart, self.places, self.held, self.loops = chart, places, held, loops
         self.couplings = list(chart.model.couplings)
+
+    def frames(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None:
+        """The targets for `search`; None where there are other rows."""
+        if self.loops or self.held or self.couplings:
+            return None
+        model, wanted = self.chart.model.full, np.zeros((len(self.places), FRAME))
+        bodies, placements = zip(*(frame_numbers(model, frame) for frame in self.places), strict=True)
+        parts = np.zeros(len(self.places), dtype=np.int64)
+        for f, residuals in enumerate(self.places.values()):
+            for residual in residuals:
+                turns = isinstance(residual, FrameRotation)
+                parts[f] += ROTATION if turns else POSITION
+                wanted[f, slice(0, 9) if turns else slice(9, FRAME)] = np.ravel(cast(Any, residual).target)
+        return np.array(bodies, dtype=np.int64), parts, np.array(placements), wanted
 
     def of_targets(self, y: np.ndarray) -> np.ndarray:
         """Errors e of the targets."""

@@ -1,4 +1,4 @@
-"""Printed form of results with arrays: their numbers, and the shapes of their arrays."""
+"""Printed form of results with arrays: their numbers, the shapes of their arrays, and names without codes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,18 @@ import numpy as np
 
 LONGEST, LONGEST_WORDS, FEW = 600, 160, 6
 """Most characters of a result, of one string in it, and most numbers of an array that is printed in full."""
+
+
+def printable(text: str) -> str:
+    """The text with its control characters, but for ends of lines, written out: names, of files among them, may hold
+    codes that a terminal would obey.
+
+    >>> print(printable("a\\x1b[31m name"))
+    a\\x1b[31m name
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
 
 
 def in_brief(result: Any, /, *names: str, **numbers: Any) -> str:
@@ -29,7 +41,7 @@ def in_brief(result: Any, /, *names: str, **numbers: Any) -> str:
     own = [field.name for field in fields(result)] if is_dataclass(result) else list(result._fields)
     shown = names or tuple(name for name in own if not name.startswith("_") and name not in numbers)
     values = {**numbers, **{name: getattr(result, name) for name in shown}}
-    text = f"{type(result).__name__}({', '.join(_named(name, value) for name, value in values.items())})"
+    text = printable(f"{type(result).__name__}({', '.join(_named(name, value) for name, value in values.items())})")
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 6].rsplit(', ', 1)[0]}, ...)"
 
 

@@ -59,6 +59,7 @@ def experiments() -> dict[str, str]:
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",
         "public_robots.bulk": "every file of a robot in folders, read here and by Pinocchio or MuJoCo",
         "public_robots.pictures": "motions of public robots with their shapes: moving pictures and pages in a browser",
+        "inverse_kinematics": "poses of arms: how many are reached, how near the start, and in what time",
         "warm_starts": "optima given back, initial states that have moved, predictive control with a hard goal",
         "mpc_latency": "a cycle of predictive control of an arm past a ball: time, memory, what it loses",
         "without_python": "iterations compiled and in Python, and cycles of predictive control in a C library",

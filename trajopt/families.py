@@ -25,7 +25,7 @@ from dynamics.printed import in_brief
 from dynamics.validation import as_positive, as_whole_number
 from trajopt.optimality.certificate import certificate
 from trajopt.optimality.first_order import STEP, Parameters, default_steps, parameters_of
-from trajopt.printed import PrintedAsTable
+from trajopt.printed import PrintedAsTable, new_table
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.results.records import Progress, WarmStart
 from trajopt.results.sensitivity import Directional, Sensitivity, sensitivity
@@ -220,12 +220,8 @@ class Continuation(PrintedAsTable):
 
     def table(self) -> Table:
         """Table with one row per point."""
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
-
         name = self.solutions[0].problem.name if self.solutions else "continuation"
-        title = f"{name}: {len(self)} points, {self.status}"
-        table = Table(title=title, caption=self.message, box=SIMPLE_HEAD, show_edge=False, padding=0)
+        table = new_table(f"{name}: {len(self)} points, {self.status}", self.message)
         again = {"cold": self.cold, "warm": self.warm}
         again = {heading: solved for heading, solved in again.items() if solved is not None}
         for heading in ("position", *self.labels[:SHOWN], "cost", "smallest\neigenvalue", "pressing\n(switched)",

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from html import escape
 from typing import TYPE_CHECKING, Any
+
+from dynamics.printed import printable
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -33,14 +36,36 @@ class PrintedAsTable:
 
 
 def new_table(title: str, caption: str = "", header: bool = True) -> Table:
-    """An empty table without room to spare, under this title.  In title and caption brackets are no marks."""
+    """An empty table without room to spare, under this title.  In title and caption brackets are no marks; in them and
+    in text that rows are made of, control characters are written out."""
     from rich.box import SIMPLE_HEAD
     from rich.markup import escape
-    from rich.table import Table
 
     width = min(len(title), 100)  # titles are wrapped to that of the table
     look = {"box": SIMPLE_HEAD, "show_edge": False, "padding": 0, "show_header": header, "min_width": width}
-    return Table(title=escape(title), caption=escape(caption), title_justify="left", caption_justify="left", **look)
+    title, caption = escape(printable(title)), escape(printable(caption))
+    return _table_class()(title=title, caption=caption, title_justify="left", caption_justify="left", **look)
+
+
+@cache
+def _table_class() -> type[Table]:
+    """A table whose rows are printable."""
+    from rich.table import Table
+
+    class PrintableTable(Table):
+        """A table whose rows are printable."""
+
+        def add_column(self, header: Any = "", *rest: Any, **options: Any) -> None:
+            super().add_column(_printable(header), *rest, **options)
+
+        def add_row(self, *cells: Any, **options: Any) -> None:
+            super().add_row(*map(_printable, cells), **options)
+
+    return PrintableTable
+
+
+def _printable(cell: Any) -> Any:
+    return printable(cell) if isinstance(cell, str) else cell
 
 
 def as_html(table: Table) -> str:

@@ -12,14 +12,20 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.model.model import RigidBodyModel, check_configuration, check_model
+from dynamics.model.model import RigidBodyModel, check_configuration, check_inertias, check_model
 from dynamics.simd import LANES, aligned_empty, launch, routine, scratch
 from dynamics.validation import QUATERNION_TOLERANCE, as_batch
 
-__all__ = ["empty_matrices", "launch", "points", "scratch", "square_matrices", "unbatch"]
+__all__ = ["empty_matrices", "kinematic_points", "launch", "points", "scratch", "square_matrices", "unbatch"]
 
 
 def points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[bool, list[np.ndarray]]:
+    """`kinematic_points` of a robot with inertias, for functions of its dynamics; ValueError for one without."""
+    check_inertias(model)
+    return kinematic_points(model, q, **vectors)
+
+
+def kinematic_points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[bool, list[np.ndarray]]:
     """Validated, equally long batches.
 
     Parameters: q (nq,) or (K, nq); vectors: name -> array (nv,) or (K, nv).

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import points, unbatch
+from dynamics.algorithms.batch import kinematic_points, unbatch
 from dynamics.model.joints import FREE_FLYER, PLANAR, PRISMATIC, TRANSLATION
 from dynamics.model.knot_driver import knot_driver, nv
 from dynamics.model.model import RigidBodyModel, check_configuration, check_model
@@ -47,7 +47,7 @@ def integrate(model: RigidBodyModel, q: ArrayLike, dq: ArrayLike) -> np.ndarray:
     ------
     ValueError : wrong shape, non-finite entry, or a quaternion that is not of unit length; names the argument.
     """
-    single, (q, dq) = points(model, q, dq=dq)
+    single, (q, dq) = kinematic_points(model, q, dq=dq)
     out = np.empty_like(q)
     _integrate_all(model.joint_space, q, dq, out)
     return unbatch(single, out)[0]

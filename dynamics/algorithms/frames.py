@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.algorithms.batch import points, unbatch
+from dynamics.algorithms.batch import kinematic_points, unbatch
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, POSITION, ROTATION, place_bodies, place_near_origin
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel, check_configuration, check_model
@@ -226,7 +226,7 @@ def frame_placement(model: RigidBodyModel, q: ArrayLike, frame: str) -> Placemen
     >>> dynamics.frame_placement(robot, np.zeros((5, 6)), "tool").p.shape  # one call for many configurations
     (5, 3)
     """
-    single, (q,) = points(model, q)
+    single, (q,) = kinematic_points(model, q)
     out = _evaluate(model, frame, LOCAL, _PLACEMENT, FRAME, q)
     R, p = out[:, :9].reshape(-1, 3, 3), np.ascontiguousarray(out[:, 9:])
     return Placement(*unbatch(single, R, p))
@@ -253,7 +253,7 @@ def frame_jacobian(
     ValueError : unknown reference; otherwise as `frame_placement`.
     """
     code = reference_code(reference)
-    single, (q,) = points(model, q)
+    single, (q,) = kinematic_points(model, q)
     n = model.full.nv
     J = _evaluate(model, frame, code, _JACOBIAN, 6 * n, q).reshape(-1, 6, n)
     return unbatch(single, model.mimic_map.leave("p", J))[0]
@@ -284,7 +284,7 @@ def frame_velocity(
     ValueError : unknown reference; otherwise as `frame_placement`.
     """
     code = reference_code(reference)
-    single, (q, v) = points(model, q, v=v)
+    single, (q, v) = kinematic_points(model, q, v=v)
     return unbatch(single, _evaluate(model, frame, code, _VELOCITY, 6, q, v, np.zeros_like(v)))[0]
 
 
@@ -307,7 +307,7 @@ def frame_acceleration(
     ValueError : unknown reference; otherwise as `frame_placement`.
     """
     code = reference_code(reference)
-    single, (q, v, a) = points(model, q, v=v, a=a)
+    single, (q, v, a) = kinematic_points(model, q, v=v, a=a)
     return unbatch(single, _evaluate(model, frame, code, _ACCELERATION, 6, q, v, a))[0]
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from dynamics.formats import xacro_process
 from dynamics.formats.mjcf import mjcf_builder, mujoco_builder
 from dynamics.formats.pinocchio_models import pinocchio_builder
-from dynamics.formats.robot_files import is_file
+from dynamics.formats.robot_files import MeshPaths, is_file
 from dynamics.formats.urdf import urdf_builder
 from dynamics.formats.xml import root_of
 from dynamics.model.builder import INERTIAS, ModelBuilder
@@ -20,6 +24,8 @@ from dynamics.model.edits import lock_joints
 from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_array, as_choice, as_flag, as_items, as_kind
 
+EXPANSION, MEMORY = 30.0, 4 << 30
+"""Seconds and bytes that the expansion of a xacro file may take; those of robots take a second."""
 Reader = Callable[[str | Path, bool, tuple[str, ...]], ModelBuilder]
 """Reader of a robot from a path or text, True for a floating base, and folders of packages."""
 
@@ -48,7 +54,8 @@ def load_robot(
     gravity : (3,) m/s^2; None for that of the source, or (0, 0, -9.81) where it gives none
     lock, keep : joints that are fixed, as in `RigidBodyModel.locked`, before the robot is checked: a gripper whose
         fingers have no mass may be locked
-    package_dirs : folders in which `package://` names of meshes and xacro files are searched
+    package_dirs : folders that are packages, or that these are in, with or without a package.xml, for `package://`
+        names of meshes and $(find PACKAGE) of xacro files
     xacro_arguments : values of a xacro file's arguments
     inertias : "strict", "repaired" or "as_given"
         Treatment of inertias that no rigid body can have, for a moving body with all links fixed to it: a principal
@@ -65,8 +72,8 @@ def load_robot(
 
     Raises
     ------
-    ValueError : an invalid source, with file, element and attribute; arguments that a format does not use; an unknown
-        name.
+    ValueError : an invalid source, with file, element and attribute; a xacro file whose expansion does not end;
+        arguments that a format does not use; an unknown name.
     TypeError : for a source of another type.
     FileNotFoundError : if there is no such file.
     ImportError : without the package that reads a format; all are in the extra "robots".
@@ -179,22 +186,43 @@ def _kind(source: str | Path) -> str:
 
 
 def _expanded(source: str | Path, folders: tuple[str, ...], arguments: Mapping[str, str]) -> str:
-    """URDF text of a xacro file or text; ValueError with xacro's message."""
-    try:
-        import xacrodoc  # pyright: ignore[reportMissingImports]
-    except ImportError as error:
-        raise ImportError(f"xacro is expanded by the package xacrodoc, of the extra `robots` ({error})") from None
+    """URDF text of a xacro file or text, expanded in a process of its own within `EXPANSION` seconds and `MEMORY`
+    bytes; ValueError with xacro's message."""
+    if find_spec("xacrodoc") is None:
+        raise ImportError("xacro is expanded by the package xacrodoc, of the extra `robots`")
     text = str(source).lstrip("\ufeff \t\r\n")
     is_text = isinstance(source, str) and text.startswith("<")
     if not is_text and not is_file(source):
         raise FileNotFoundError(f"source: there is no file {str(source)[:200]!r}")
-    xacrodoc.packages.look_in(folders)
-    # includes are relative to this file, whose folder xacrodoc does not pass to xacro and, after an error, loses
-    import_module("xacrodoc.xacrodoc").xacro.init_stacks(None if is_text else os.path.abspath(source))
+    given = {str(name): str(value) for name, value in arguments.items()}
+    job = {
+        "source": text if is_text else str(source), "is_text": is_text, "arguments": given, "folders": folders,
+        "packages": MeshPaths(source, folders).packages, "path": sys.path, "memory": MEMORY,
+    }  # fmt: skip
+    label = f"xacro {str(source)[:200]!r}"
     try:
-        document = (xacrodoc.XacroDoc.from_string if is_text else xacrodoc.XacroDoc.from_file)(
-            text if is_text else str(source), subargs=dict(arguments)
+        done = subprocess.run(
+            [sys.executable, xacro_process.__file__],
+            input=json.dumps(job),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=EXPANSION,
         )
-    except Exception as error:  # xacro has exceptions of its own
-        raise ValueError(f"xacro {str(source)[:200]!r}: {error}") from None
-    return document.to_urdf_string(use_protocols=False)
+        result = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"{label}: got an expansion of more than {EXPANSION:g} s, expected one that ends") from None
+    except ValueError:
+        last = done.stderr.strip().rpartition("\n")[2] or f"exit status {done.returncode}"
+        raise ValueError(f"{label}: got an expansion that did not end by itself: {last}") from None
+    if "text" in result:
+        return result["text"]
+    advice = ""
+    if result["package"] is not None:
+        advice = (
+            f"; expected the folder of the package {result['package']!r}, or the one that it is in, among "
+            f"package_dirs, got {list(folders)!r}"
+        )
+    elif "argument" in result["error"].lower():
+        advice = f"; values of a file's arguments are given by xacro_arguments, got {given!r}"
+    raise ValueError(f"{label}: {result['error']}{advice}")

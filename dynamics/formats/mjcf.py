@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element
 
 import numpy as np
 from scipy.spatial.transform import Rotation
 
 from dynamics.formats.mujoco_states import body_names, joint_names, named
 from dynamics.formats.robot_files import Remarks, is_file
+from dynamics.formats.xml import root_of
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, HalfSpace, Mesh, Shape, Sphere
 from dynamics.model.builder import ModelBuilder
 from dynamics.model.joints import Fixed, FreeFlyer, Joint, Prismatic, Revolute, Spherical
@@ -109,7 +112,8 @@ def mjcf_builder(path_or_text: str | Path) -> ModelBuilder:
 
     Raises
     ------
-    ValueError : a file that MuJoCo cannot compile, with its message.
+    ValueError : a file that MuJoCo cannot compile, with its message; one with numbers that are not finite, or that
+        makes more than `COPIES` elements or `NUMBERS` numbers out of few.
     FileNotFoundError : if there is no such file.
     ImportError : without the package mujoco.
     """
@@ -119,12 +123,72 @@ def mjcf_builder(path_or_text: str | Path) -> ModelBuilder:
     if not is_text and not is_file(path_or_text):
         raise FileNotFoundError(f"path_or_text: there is no file {str(path_or_text)[:200]!r}")
     origin = "MJCF text" if is_text else f"MJCF file {str(path_or_text)[:200]!r}"
+    _check_bounds(origin, text if is_text else Path(path_or_text).read_bytes(), None if is_text else Path(path_or_text))
     try:
         compile_ = mujoco.MjModel.from_xml_string if is_text else mujoco.MjModel.from_xml_path
         compiled = compile_(text if is_text else str(path_or_text))
     except ValueError as error:
         raise ValueError(f"{origin}: {' '.join(str(error).split())}") from None
     return _Reader(compiled, mujoco).read()
+
+
+COPIES, NUMBERS = 10_000, 100_000_000
+"""Most elements of a file whose parts are copied, which MuJoCo compiles in some ten seconds, and most numbers of a
+height field or a texture."""
+COPIED = "replicate", "composite", "flexcomp"
+"""Elements whose attribute count says how many there are."""
+GRIDS = {"hfield": ("nrow", "ncol"), "texture": ("width", "height")}
+"""Elements with numbers on a grid, and the attributes of its sizes."""
+TEXTS = frozenset(
+    """name class childclass file model prefix body body1 body2 joint joint1 joint2 geom geom1 geom2 site site1 site2
+    tendon tendon1 tendon2 material mesh texture actuator target sensor key hfield skin flex plugin instance""".split()
+)
+"""Attributes that hold names."""
+
+
+def _check_bounds(origin: str, source: str | bytes, path: Path | None) -> None:
+    """ValueError for what MuJoCo takes without a word, or without an end: numbers that are not finite, of which a mass
+    of NaN is one that was not given, and copies beyond number.  Files that are included count."""
+    seen: set[Path] = set()
+    elements = 0
+    pending: list[tuple[str | bytes, int]] = [(source, 1)]
+    while pending:
+        content, copies = pending.pop()
+        try:
+            inside = [(root_of(content), copies)]
+        except Exception:  # MuJoCo reports the error
+            continue
+        while inside:
+            element, copies = inside.pop()
+            named = f" name={element.get('name')!r}" if element.get("name") else ""
+            where = f"{origin}: <{element.tag}{named}>"
+            _check_numbers(where, element)
+            if element.tag in COPIED:
+                copies *= _product(element.get("count", "1").split())
+            elements += copies
+            if copies > 1 and elements > COPIES:
+                raise ValueError(f"{where}: got more than {COPIES} elements by its copies, expected at most these")
+            grid = _product([element.get(size, "1") for size in GRIDS.get(element.tag, ())])
+            if grid > NUMBERS:
+                raise ValueError(f"{where}: got a grid of {grid} numbers, expected at most {NUMBERS}")
+            inside += [(child, copies) for child in element]
+            if path is not None and element.tag in ("include", "model") and element.get("file"):
+                file = path.parent / element.get("file", "")
+                if file not in seen and is_file(file):
+                    seen.add(file)
+                    pending.append((file.read_bytes(), copies))
+
+
+def _check_numbers(where: str, element: Element) -> None:
+    """ValueError for an attribute with a number that is not finite."""
+    for name, value in element.attrib.items():
+        if name not in TEXTS and any(word.lstrip("+-").lower() in ("nan", "inf", "infinity") for word in value.split()):
+            raise ValueError(f"{where}: attribute {name!r} is {value!r}, expected finite numbers")
+
+
+def _product(counts: list[str]) -> int:
+    """The product of those of the words that are positive integers."""
+    return prod(int(word) for word in counts if word.isdecimal() and len(word) < 20 and int(word) > 0)
 
 
 def from_mujoco(model: mujoco.MjModel | mujoco.MjSpec) -> RigidBodyModel:

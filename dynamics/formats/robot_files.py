@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from dynamics.printed import printable
 from dynamics.simd.caller import warn
 from dynamics.validation import as_items
 
@@ -53,12 +54,20 @@ class MeshPaths:
         elif not separator:
             yield from (folder / name for folder in (self._folder, *self._given) if folder is not None)
 
-    def _package(self, package: str) -> Iterator[Path]:
-        """Folders that may be this package."""
+    @property
+    def packages(self) -> list[str]:
+        """Absolute paths of the folders that may be packages, or contain them."""
+        return [os.path.abspath(folder) for folder in self._places()]
+
+    def _places(self) -> Iterator[Path]:
         environment = os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep)
         prefixes = [Path(p) / "share" for p in os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if p]
         above = (self._folder, *self._folder.parents) if self._folder is not None else ()
-        for folder in (*self._given, *(Path(p) for p in environment if p), *prefixes, *above):
+        yield from (*self._given, *(Path(p) for p in environment if p), *prefixes, *above)
+
+    def _package(self, package: str) -> Iterator[Path]:
+        """Folders that may be this package."""
+        for folder in self._places():
             if folder.name == package:
                 yield folder
             if _holds(Path.is_dir, folder / package):
@@ -105,4 +114,4 @@ class Remarks:
         for remark, counts in self._names.items():
             names = [name if count == 1 else f"{name} ({count} times)" for name, count in counts.items()]
             more = f", and {len(names) - MOST} more" if len(names) > MOST else ""
-            warn(f"{self._origin}: {remark}: {', '.join(names[:MOST])}{more}")
+            warn(printable(f"{self._origin}: {remark}: {', '.join(names[:MOST])}{more}"))

@@ -16,7 +16,7 @@ from dynamics.formats.xml import attribute_of, by_name, child_of, number_of, num
 from dynamics.geometry.geometry import PURPOSES, as_color
 from dynamics.geometry.shapes import Box, Capsule, Cylinder, Ellipsoid, Mesh, Shape, Sphere
 from dynamics.model.builder import ModelBuilder
-from dynamics.model.joints import Continuous, Fixed, FreeFlyer, Joint, Planar, Prismatic, Revolute
+from dynamics.model.joints import Continuous, Fixed, FreeFlyer, Joint, Planar, Prismatic, Revolute, Spherical
 from dynamics.model.model import RigidBodyModel
 from dynamics.validation import as_flag, unknown_name
 
@@ -132,25 +132,29 @@ _SHAPE = {
     "/geometry/cylinder": "radius length", "/geometry/capsule": "radius length", "/geometry/ellipsoid": "radii",
     "/geometry/mesh": "filename scale",
 }  # fmt: skip
+_JOINT = {
+    "": "name type dont_collapse", "/parent": "link", "/child": "link", "/origin": ORIGIN, "/axis": "xyz",
+    "/dynamics": "damping friction", "/mimic": "joint multiplier offset",
+    # the last three are for drives, in addition to the limits that are read
+    "/limit": "lower upper velocity effort current command_effort gear_velocity",
+}  # fmt: skip
 READ = {
     "": "name version",
     "/link": "name type", "/link/inertial": "", "/link/inertial/origin": ORIGIN, "/link/inertial/mass": "value",
     "/link/inertial/inertia": "ixx ixy ixz iyy iyz izz",
     **{f"/link/collision{path}": attributes for path, attributes in _SHAPE.items()},
-    "/joint": "name type dont_collapse", "/joint/parent": "link", "/joint/child": "link", "/joint/origin": ORIGIN,
-    "/joint/axis": "xyz", "/joint/dynamics": "damping friction", "/joint/mimic": "joint multiplier offset",
-    # the last three are for drives, in addition to the limits that are read
-    "/joint/limit": "lower upper velocity effort current command_effort gear_velocity",
     "/transmission": "name type", "/transmission/joint": "name", "/transmission/actuator": "name",
     "/transmission/actuator/drake:rotor_inertia": "value", "/transmission/actuator/drake:gear_ratio": "value",
     "/link/contact": "", "/gazebo": "reference name",
+    **{f"/{tag}{path}": attributes for tag in ("joint", "drake:joint") for path, attributes in _JOINT.items()},
     "/mujoco": "", "/mujoco/compiler": "meshdir texturedir assetdir strippath discardvisual fusestatic convexhull",
     "/mujoco/option": "timestep integrator solver iterations tolerance cone jacobian impratio ls_iterations",
 }  # fmt: skip
 """Elements that are read, by their path inside <robot>, with their attributes."""
 REPEATED = {
-    "/link", "/link/collision", "/joint", "/transmission", "/transmission/joint", "/transmission/actuator", "/gazebo",
-    "/transmission/actuator/drake:rotor_inertia", "/transmission/actuator/drake:gear_ratio",
+    "/link", "/link/collision", "/joint", "/drake:joint", "/transmission", "/transmission/joint",
+    "/transmission/actuator", "/gazebo", "/transmission/actuator/drake:rotor_inertia",
+    "/transmission/actuator/drake:gear_ratio",
 }  # fmt: skip
 """Elements that may occur several times; of others the first is read."""
 HARMLESS = {
@@ -228,7 +232,11 @@ def _is_default(element: Element) -> bool:
 # form one tree, and the tree is handed to `ModelBuilder`, children in alphabetical order of joint name.
 
 ROOT_JOINT = "root_joint"
-JOINT_TYPES = ("revolute", "continuous", "prismatic", "fixed", "floating", "planar")
+JOINT_TYPES = {
+    "joint": ("revolute", "continuous", "prismatic", "fixed", "floating", "planar"),
+    "drake:joint": ("ball", "planar", "universal"),
+}
+"""Types of joints by the element: those of the format, and those that Drake adds to it."""
 NO_LIMIT = -1.0
 """Value that some files use for a velocity or effort without limit."""
 AT_ZERO = {"velocity": "read as no motion", "effort": "read as no torque"}
@@ -239,7 +247,7 @@ class _Joint:
     name: str
     parent: str
     child: str
-    joint: Joint
+    motions: tuple[Joint, ...]  # the joints that it is made of, one behind the other
     placement: tuple[np.ndarray, np.ndarray]
     mimic: dict[str, Any] | None  # by the argument names of ModelBuilder.add_mimic
     parameters: dict[str, float]  # limits, damping and friction, by the argument names of ModelBuilder.add_body
@@ -273,13 +281,15 @@ def load_urdf(
     RigidBodyModel
         Fixed links lumped into their moving ancestor, a frame for every link and joint. Velocity and effort limits are
         infinite where the file gives none, and so are position limits without a <limit> element; within one, lower and
-        upper default to 0, as in the format. q has the coordinates of independent joints alone, not of mimic joints
-        (see `ModelBuilder.add_mimic`); a mimic joint of an unknown joint is independent, with a warning. <limit> and
-        <dynamics> of a floating or planar joint are not read, with a warning, nor <limit lower, upper> of a continuous
-        one. A planar
-        joint moves in the plane normal to its axis (see `Planar`), whose default in the format is x.  Rotor inertia and
-        gear ratio of Drake's <transmission> are armature, rotor inertia times the square of the ratio.  Rotations of
-        <origin> are rpy, or quat_xyzw as of version 1.1.
+        upper default to 0, as in the format, with a warning, for the joint cannot move. q has the coordinates of
+        independent joints alone, not of mimic joints (see `ModelBuilder.add_mimic`); a mimic joint of an unknown joint
+        is independent, with a warning. <limit> and <dynamics> of joints of several degrees of freedom are not read,
+        with a warning, nor <limit lower, upper> of a continuous one. A planar joint moves in the plane normal to its
+        axis (see `Planar`), whose default in the format is x.  Drake's own joints are read: a <drake:joint> of type
+        "ball" as `Spherical`, "planar", and "universal" as two joints, "<name>[0]" about x and "<name>[1]" about y.
+        Without any inertia the robot has kinematics alone.  Rotor inertia and gear ratio of Drake's <transmission> are
+        armature, rotor inertia times the square of the ratio.  Rotations of <origin> are rpy, or quat_xyzw as of
+        version 1.1.
 
         Every <collision> and <visual> becomes one of `geometries`, with its material's colour.  No mesh is read: one
         that is not found keeps its name, which is an error or a warning only where the mesh is needed.  A shape of an
@@ -299,7 +309,7 @@ def load_urdf(
     UserWarning
         Names elements and attributes that are unknown and so not read, some of which may change how the robot moves,
         and those that are read differently from the file: limits of velocity or effort of -1 as none, an <inertial>
-        without <inertia> as a point mass.
+        without <inertia> as a point mass, an empty one as no mass.  Joints whose range is zero.
 
     Examples
     --------
@@ -325,7 +335,7 @@ def urdf_builder(
     remarks = Remarks(f"URDF {name!r}")
     note_unread(robot, remarks)
     shapes = GeometryReader(robot, MeshPaths(path_or_text if file is None else file, package_dirs), remarks)
-    links, elements = by_name(robot, "link"), by_name(robot, "joint")
+    links, elements = by_name(robot, "link"), by_name(robot, *JOINT_TYPES)
     rotors = _rotor_inertias(robot, elements, remarks)
     joints = [_read_joint(element, links, rotors, remarks) for element in elements.values()]
     tree = _tree(links, joints)
@@ -337,14 +347,15 @@ def urdf_builder(
     pending = list(reversed(tree.joints.get(tree.root, [])))
     while pending:
         joint = pending.pop()
+        *before, last = joint.motions
+        parent, placement, name_of_last = joint.parent, joint.placement, joint.name
+        for k, motion in enumerate(before):
+            inner = f"{joint.name}[{k}]"
+            builder.add_body(f"{inner}_body", parent, motion, joint_name=inner, placement=placement)
+            parent, placement, name_of_last = f"{inner}_body", None, f"{joint.name}[{k + 1}]"
+        inertia = _read_inertial(links[joint.child], remarks)
         builder.add_body(
-            joint.child,
-            joint.parent,
-            joint.joint,
-            joint_name=joint.name,
-            placement=joint.placement,
-            **_read_inertial(links[joint.child], remarks),
-            **joint.parameters,
+            joint.child, parent, last, joint_name=name_of_last, placement=placement, **inertia, **joint.parameters
         )
         pending.extend(reversed(tree.joints.get(joint.child, [])))
     moving = dict.fromkeys(builder.joint_names)
@@ -393,6 +404,19 @@ def _read_inertial(link: Element, remarks: Remarks) -> dict[str, Any]:
     if inertial is None:
         return {}
     where = f"<link name={link.get('name')!r}> <inertial>"
+    if inertial.find("density") is not None:
+        raise ValueError(
+            f"{where}: got <density>, which the format does not have and which is not read; expected "
+            '<mass value="..."/> and <inertia ixx="..." .../>, in kg and kg m^2'
+        )
+    if inertial.find("mass") is None and inertial.find("inertia") is None:
+        remarks.add("without <mass> and <inertia>, read as no mass", where)
+        return {}
+    if inertial.find("mass") is None:
+        raise ValueError(
+            f'{where}: element <mass> is missing, expected <mass value="..."/> beside <inertia>, or no <inertial> '
+            "for a link without mass"
+        )
     if inertial.find("mass") is not None and inertial.find("inertia") is None:
         remarks.add("without <inertia>, read as point masses", where)
         mass = number_of(child_of(inertial, "mass", where), "value", where)
@@ -407,24 +431,26 @@ def _read_inertial(link: Element, remarks: Remarks) -> dict[str, Any]:
 
 def _read_joint(element: Element, links: dict[str, Element], rotors: dict[str, float], remarks: Remarks) -> _Joint:
     name = element.get("name", "")
-    where = f"<joint name={name!r}>"
+    where = f"<{element.tag} name={name!r}>"
     kind = attribute_of(element, "type", where)
-    if kind not in JOINT_TYPES:
-        raise ValueError(f"{where}: attribute 'type' is {kind!r}, expected one of {', '.join(JOINT_TYPES)}")
+    if kind not in JOINT_TYPES[element.tag]:
+        expected = f"expected one of {', '.join(JOINT_TYPES[element.tag])}"
+        raise ValueError(f"{where}: attribute 'type' is {kind!r}, {expected}")
     ends = []
     for tag in ("parent", "child"):
         link = attribute_of(child_of(element, tag, where), "link", f"{where} <{tag}>")
         if link not in links:
             raise unknown_name(f"{where} <{tag}>: attribute 'link'", link, links)
         ends.append(link)
-    joint = _joint_of_type(kind, element, where)
-    parameters = _read_parameters(element, kind, where, remarks) if joint.nv == 1 else {}
-    if joint.nv > 1 and any(element.find(tag) is not None for tag in ("limit", "dynamics")):
-        remarks.add("<limit> and <dynamics> of floating and planar joints, not read", name)
-    if name in rotors and joint.nv == 1:
+    motions = _motions_of_type(kind, element, where)
+    count = sum(motion.nv for motion in motions)
+    parameters = _read_parameters(element, kind, where, remarks) if count == 1 else {}
+    if count > 1 and any(element.find(tag) is not None for tag in ("limit", "dynamics")):
+        remarks.add("<limit> and <dynamics> of joints of several degrees of freedom, not read", name)
+    if name in rotors and count == 1:
         parameters["armature"] = rotors[name]
-    mimic = _read_mimic(element, where) if joint.nv else None
-    return _Joint(name, ends[0], ends[1], joint, read_origin(element, where), mimic, parameters)
+    mimic = _read_mimic(element, where) if count else None
+    return _Joint(name, ends[0], ends[1], motions, read_origin(element, where), mimic, parameters)
 
 
 def _read_mimic(element: Element, where: str) -> dict[str, Any] | None:
@@ -437,17 +463,19 @@ def _read_mimic(element: Element, where: str) -> dict[str, Any] | None:
     return {"source": source} | {name: number_of(mimic, name, where, default) for name, default in defaults.items()}
 
 
-def _joint_of_type(kind: str, element: Element, where: str) -> Joint:
-    if kind == "fixed":
-        return Fixed()
-    if kind == "floating":
-        return FreeFlyer()
+def _motions_of_type(kind: str, element: Element, where: str) -> tuple[Joint, ...]:
+    """The joint, or the two that a universal joint consists of, about x and then about y."""
+    without_axis = {"fixed": Fixed, "floating": FreeFlyer, "ball": Spherical}
+    if kind in without_axis:
+        return (without_axis[kind](),)
+    if kind == "universal":
+        return Revolute("x"), Revolute("y")
     axis_element = element.find("axis")
     axis = np.array([1.0, 0.0, 0.0]) if axis_element is None else numbers_of(axis_element, "xyz", 3, where)
     if not axis.any():
         raise ValueError(f"{where} <axis>: attribute 'xyz' is zero, expected a nonzero vector")
     types = {"revolute": Revolute, "continuous": Continuous, "prismatic": Prismatic, "planar": Planar}
-    return types[kind](axis)
+    return (types[kind](axis),)
 
 
 def _read_parameters(element: Element, kind: str, where: str, remarks: Remarks) -> dict[str, float]:
@@ -458,6 +486,10 @@ def _read_parameters(element: Element, kind: str, where: str, remarks: Remarks) 
         if kind != "continuous":
             for argument in ("lower", "upper"):
                 parameters[argument] = number_of(limit, argument, where, "0")
+            if parameters["lower"] == parameters["upper"]:
+                given = "lower" in limit.attrib or "upper" in limit.attrib
+                why = "" if given else ", as the format takes a <limit> without lower and upper"
+                remarks.add(f"ranges of zero{why}, in which the joint cannot move", element.get("name", ""))
         for argument in ("velocity", "effort"):
             if argument not in limit.attrib:
                 continue

@@ -91,13 +91,13 @@ def _read_file(path: str | Path, kind: str, argument: str) -> bytes:
         ) from None
 
 
-def by_name(robot: Element, tag: str) -> dict[str, Element]:
-    """Elements of a tag by their names, which must be unique."""
+def by_name(robot: Element, *tags: str) -> dict[str, Element]:
+    """Elements of tags by their names, which must be unique among all of them."""
     elements: dict[str, Element] = {}
-    for element in robot.findall(tag):
-        name = attribute_of(element, "name", f"<{tag}>")
+    for element in (each for tag in tags for each in robot.findall(tag)):
+        name = attribute_of(element, "name", f"<{element.tag}>")
         if name in elements:
-            raise ValueError(f"<{tag} name={name!r}>: there are two of this name")
+            raise ValueError(f"<{element.tag} name={name!r}>: there are two of this name")
         elements[name] = element
     return elements
 

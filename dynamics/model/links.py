@@ -200,7 +200,10 @@ class Tree:
         return [nearest_physical(inertia) if body in wrong else inertia for body, inertia in enumerate(inertias)]
 
     def check_leaves(self, inertias: list[BodyInertia]) -> None:
-        """ValueError, with a suggested `lock`, for bodies without children that their joints cannot move."""
+        """ValueError, with a suggested `lock`, for bodies without children that their joints cannot move; a robot
+        without any inertia has no dynamics (`RigidBodyModel.is_kinematic`), but needs none for its kinematics."""
+        if not any(inertia.mass or inertia.about_origin.any() for inertia in inertias):
+            return
         children: list[list[int]] = [[] for _ in self.moving]
         for body, parent in enumerate(self.parents):
             if parent != WORLD:

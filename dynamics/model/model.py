@@ -224,6 +224,14 @@ class RigidBodyModel(ByContent):
         return all(joint.code in _EUCLIDEAN_TYPES for joint in self.joints)
 
     @cached_property
+    def is_kinematic(self) -> bool:
+        """True if the robot has no dynamics, but kinematics: no moving body has mass or inertia, nor every joint
+        armature."""
+        m = self.full.arrays
+        carries = m.mass.any() or m.first_moment.any() or m.rotational_inertia.any()
+        return not carries and not m.armature.all()
+
+    @cached_property
     def quaternion_slots(self) -> tuple[tuple[str, int], ...]:
         """Names of the joints with a quaternion, and the index in q where it begins."""
         return tuple(
@@ -360,6 +368,19 @@ def _read_only(array: np.ndarray) -> np.ndarray:
 def check_model(model: object) -> RigidBodyModel:
     """The model; TypeError unless it is that of a rigid robot."""
     return as_kind("model", model, RigidBodyModel)
+
+
+def check_inertias(model: object) -> RigidBodyModel:
+    """The model; TypeError unless it is that of a rigid robot, ValueError, with a body, unless it has inertias."""
+    robot = check_model(model)
+    if robot.is_kinematic:
+        body = robot.full.body_names[-1]
+        raise ValueError(
+            f"model: got {robot.name!r}, without mass and inertia of body {body!r} and of all others, which has no "
+            "dynamics; expected inertias (<inertial> of a URDF, mass= and inertia= of ModelBuilder.add_body).  Without "
+            "them there are kinematics, inverse_kinematics and problems of a JointAccelerationSystem"
+        )
+    return robot
 
 
 def check_configuration(model: RigidBodyModel, q: ArrayLike, name: str = "q") -> tuple[np.ndarray, bool]:

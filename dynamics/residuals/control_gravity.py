@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 from dynamics.algorithms.kinematics import BODY, COLUMN, DOF, MOMENT, POSITION, PSI, PSI2, ROTATION, place_near_origin
 from dynamics.model.actuation import actuation_map, torques_of_controls
 from dynamics.model.knot_driver import nb, nv
-from dynamics.model.model import RigidBodyModel
+from dynamics.model.model import RigidBodyModel, check_inertias
 from dynamics.model.subject import Subject
 from dynamics.residuals.kernel_residual import KernelResidual, residual_kernels
 from dynamics.simd import align_stack, helper, kernel, load, splat, store
@@ -191,7 +191,7 @@ class ControlGravity(KernelResidual):
     reads_dynamics = True
 
     def __init__(self, model: RigidBodyModel, actuation: str | ArrayLike | None = None) -> None:
-        B, skip, on_frames = actuation_map(model, actuation)
+        B, skip, on_frames = actuation_map(check_inertias(model), actuation)
         if model.mimics:
             raise ValueError(f"model: {model.name!r} has mimic joints, which ControlGravity does not take")
         if on_frames:

@@ -30,7 +30,7 @@ from dynamics.model.actuation import actuation_map
 from dynamics.model.kernel_model import kernel_model
 from dynamics.model.knot_driver import nv
 from dynamics.model.mimic import EXPANSION, Recorded
-from dynamics.model.model import RigidBodyModel
+from dynamics.model.model import RigidBodyModel, check_inertias
 from dynamics.model.subject import Subject
 from dynamics.simd import (
     LANES,
@@ -208,7 +208,7 @@ class Impact(RobotSystem):
         restitution: float = 0.0,
         contact_damping: float = 0.0,
     ) -> None:
-        given, damping = as_contact_set(model, contacts), (contact_damping, "contact_damping")
+        given, damping = as_contact_set(check_inertias(model), contacts), (contact_damping, "contact_damping")
         self._given = contacts, actuation, restitution, contact_damping
         self.contacts = on_full_model(model, given, *damping, dt=0.0)
         if not len(self.contacts):

@@ -15,7 +15,7 @@ from dynamics.derivatives.inverse_dynamics import inverse_dynamics_derivatives
 from dynamics.derivatives.regressor import INERTIAL
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import felt_springs, joint_forces
-from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_inertias, check_model
 from dynamics.model.subject import Subject
 from dynamics.simd import helper, lean_routine
 from dynamics.simd.array_loops import split_columns
@@ -306,7 +306,7 @@ class JointTorques:
 
     def __init__(self, system: JointAccelerationSystem, joint_friction: bool = True, scale: ArrayLike = 1.0) -> None:
         as_kind("system", system, JointAccelerationSystem, "a dynamics.JointAccelerationSystem")
-        model = system.model
+        model = check_inertias(system.model)
         if model.mimics:
             raise ValueError(f"system: {model.name!r} has mimic joints, expected independent joints")
         self.nr, self.made_for = model.nv, Subject(model)

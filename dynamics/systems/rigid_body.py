@@ -17,7 +17,7 @@ from dynamics.derivatives.forward_dynamics import forward_dynamics_second_deriva
 from dynamics.model.actuation import actuation_map
 from dynamics.model.joint_forces import joint_forces
 from dynamics.model.mimic import EXPANSION, Recorded
-from dynamics.model.model import RigidBodyModel, check_model
+from dynamics.model.model import RigidBodyModel, check_inertias
 from dynamics.model.subject import Subject
 from dynamics.simd import launch
 from dynamics.simd.prepared_calls import PreparedCalls, PreparedLaunch
@@ -146,7 +146,7 @@ class RigidBodySystem(RobotSystem):
         as_choice("formulation", formulation, FORMULATIONS)
         held = tuple(contacts) if isinstance(contacts, list) else contacts
         self._given = actuation, held, contact_damping, joint_friction
-        self.contacts = on_full_model(check_model(model), contacts, contact_damping, "contact_damping", dt)
+        self.contacts = on_full_model(check_inertias(model), contacts, contact_damping, "contact_damping", dt)
         self.contact_arrays = self.contacts.damped(contact_damping, "contact_damping")
         self.contact_damping = self.contact_arrays.damping
         if self.contact_damping != 0.0 and not self.in_contact:

@@ -345,9 +345,12 @@ class RobotSystem(DiscreteSystem):
         points = [frame_placement(self.model, q, frame).p for frame in self._contact_places]
         return np.stack(points, axis=1) if points else np.empty((len(q), 0, 3))
 
-    def center_of_mass(self, xs: np.ndarray) -> np.ndarray:
-        """Centre of mass (K, 3), m, world axes, at states xs (K, nx)."""
-        return center_of_mass(self.model, self._configurations(xs))
+    @property
+    def center_of_mass(self) -> Callable[[np.ndarray], np.ndarray] | None:
+        """Function of states xs (K, nx) to centres of mass (K, 3), m, world axes; None for a robot without mass."""
+        if not self.model.total_mass > 0.0:
+            return None
+        return lambda xs: center_of_mass(self.model, self._configurations(xs))
 
     def _configurations(self, xs: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(as_array("xs", xs, (None, self.nx))[:, : self.nq])

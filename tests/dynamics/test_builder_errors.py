@@ -105,10 +105,12 @@ def test_empty_model():
 @pytest.mark.parametrize("armature", [0.0, 1.0])
 def test_massless_leaf(armature):
     builder = builder_with(mass=0.0, inertia=None, armature=armature)
+    assert builder.build().is_kinematic == (armature == 0.0)  # but nothing else has mass either
+    builder.add_body("other", "world", Revolute("z"), mass=1.0, com=(1, 0, 0))
     with pytest.raises(ValueError, match="body 'arm': mass: got zero mass"):
         builder.build()
     builder.add_body("hand", "arm", Fixed(), mass=1.0, com=(1, 0, 0))
-    assert builder.build().total_mass == 1.0
+    assert builder.build().total_mass == 2.0
 
 
 def test_massless_body_that_carries_another_is_fine():
@@ -205,7 +207,7 @@ def test_built_models_are_finite_with_positive_leaf_mass(mass, com, moments):
     except ValueError:
         return
     assert all(np.isfinite(array).all() for array in model.arrays)
-    assert model.total_mass > 0.0
+    assert model.total_mass > 0.0 or model.is_kinematic
     assert moments.min() >= -1e-6 * np.abs(moments).max()
 
 

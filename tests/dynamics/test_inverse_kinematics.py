@@ -27,8 +27,8 @@ def two_links(**limits):
     return builder.build()
 
 
-def six_axes():
-    """The kinematics of UR5's data sheet, rounded to cm, and limits of less than a turn each way."""
+def six_axes(reach=3.1):
+    """The kinematics of UR5's data sheet, rounded to cm, and limits each way, rad."""
     builder = dynamics.ModelBuilder(name="six axes")
     links = [  # axis, place of the joint in its parent
         ("z", (0.0, 0.0, 0.09)), ("y", (0.0, 0.14, 0.0)), ("y", (0.0, -0.12, 0.43)), ("y", (0.0, 0.0, 0.39)),
@@ -36,7 +36,7 @@ def six_axes():
     ]  # fmt: skip
     parent = "world"
     for i, (axis, place) in enumerate(links):
-        limits = {"lower": -3.1, "upper": 3.1}
+        limits = {"lower": -reach, "upper": reach}
         builder.add_body(f"link {i}", parent, dynamics.Revolute(axis), placement=(np.eye(3), place), **LINK, **limits)
         parent = f"link {i}"
     builder.add_frame("tool", parent, (Rotation.from_euler("x", -90, degrees=True).as_matrix(), (0.0, 0.08, 0.0)))
@@ -74,6 +74,46 @@ def test_poses_that_random_configurations_have(make, rng):
         assert found.reached and not found.missed
         assert_at(robot, found.q, targets)
         assert_within(robot, found.q)
+
+
+def test_poses_of_an_arm_whose_joints_turn_twice(rng):
+    """All that a UR10 can reach, from the neutral configuration, and with limits of half a turn."""
+    for reach in 2.0 * np.pi, np.pi:
+        robot = six_axes(reach)
+        qs = rng.uniform(-reach, reach, (40, 6))
+        reached = 0
+        for R, p in zip(*dynamics.frame_placement(robot, qs, "tool"), strict=True):
+            found = dynamics.inverse_kinematics(robot, {"tool": (R, p)})
+            reached += found.reached
+            assert_within(robot, found.q)
+        assert reached == len(qs)
+
+
+@pytest.mark.parametrize("name", ["six axes", "two links", "fingers", "a finger"])
+def test_compiled_searches_find_what_bounded_ones_find(name, rng, monkeypatch):
+    """From starts near the target, for positions, rotations and both, where some joints are fixed or at limits."""
+    robots = {"six axes": six_axes, "two links": lambda: two_links(lower=-2.0, upper=2.0)}
+    robot = robots[name]() if name in robots else led_gripper()
+    frame = {"six axes": "tool", "two links": "tip", "fingers": "palm", "a finger": "left"}[name]
+    turns = Rotation.from_rotvec(0.2 * rng.standard_normal((6, 3))).as_matrix()
+    for k, turn in enumerate(turns):
+        q = dynamics.random_configuration(robot, rng)
+        fixed = robot.joint_names[:1] if k % 2 and robot.nv > 2 else ()
+        R, p = dynamics.frame_placement(robot, q, frame)
+        near = np.clip(q + 0.15 * rng.standard_normal(robot.nq), robot.lower_position, robot.upper_position)
+        near[: len(fixed)] = q[: len(fixed)]
+        for place in p, (R, None), (R, p), (R @ turn, p + 3.0):  # the last is out of reach
+            compiled = dynamics.inverse_kinematics(robot, {frame: place}, near, fixed=fixed, tries=2)
+            with monkeypatch.context() as bounded:
+                bounded.setattr(ik, "_damped", lambda *_: None)
+                other = dynamics.inverse_kinematics(robot, {frame: place}, near, fixed=fixed, tries=2)
+            assert compiled.reached or not other.reached
+            assert_within(robot, compiled.q)
+            np.testing.assert_array_equal(compiled.q[: len(fixed)], near[: len(fixed)])
+            if compiled.reached and other.reached and other.tries == 1:
+                assert_at(robot, compiled.q, {frame: place})
+                moved, before = (np.linalg.norm(found.q - near) for found in (compiled, other))
+                assert moved <= 1.05 * before + 1e-6
 
 
 def test_kinds_of_targets(rng):
@@ -179,6 +219,14 @@ def test_limits_of_joints():
         dynamics.inverse_kinematics(crossed, {"tip": place})
 
 
+def test_ranges_of_zero_are_said():
+    robot = two_links(lower=0.5, upper=0.5)
+    for fixed, names in ((), "'upper_joint', 'lower_joint'"), (("upper_joint",), "'lower_joint'"):
+        with pytest.raises(ValueError, match=rf"limits: got ranges of zero, .* for {names}, expected a joint that may"):
+            dynamics.inverse_kinematics(robot, {"tip": [0.3, 0.4, 0.0]}, fixed=fixed)
+    assert dynamics.inverse_kinematics(robot, {"tip": [0.3, 0.4, 0.0]}, limits=False).reached
+
+
 def test_fixed_joints_stay():
     robot = six_axes()
     q0 = np.array([0.3, 0.4, 0.8, -0.5, 0.2, 0.1])
@@ -254,13 +302,17 @@ def gripper():
     return builder
 
 
+def led_gripper():
+    builder = gripper()
+    builder.add_mimic("right_joint", "left_joint", -1.0)
+    return builder.build()
+
+
 def test_joints_that_follow_others_and_couplings():
     places = {"left": [1.0, 2.03, 0.0], "right": [1.0, 1.97, 0.0]}
-    led, coupled = gripper(), gripper()
-    led.add_mimic("right_joint", "left_joint", -1.0)
+    coupled = gripper()
     coupled.add_coupling({"right_joint": 1.0, "left_joint": 1.0})
-    for builder in (led, coupled):
-        robot = builder.build()
+    for robot in (led_gripper(), coupled.build()):
         found = dynamics.inverse_kinematics(robot, places)
         assert found.reached
         assert_at(robot, found.q, places)

@@ -399,6 +399,50 @@ def test_bad_sources():
         load_robot(HOPPER, floating_base=True)
 
 
+SWING = '<body name="b"{}><joint name="j"{}/><geom size="0.1"{}/></body>'
+
+
+@pytest.mark.parametrize("bad", ["nan", "NaN", "inf", "-inf", "+Infinity"])
+def test_numbers_that_are_not_finite_are_refused(bad, tmp_path):
+    """MuJoCo takes them, and a mass of NaN for one that was not given."""
+    places = (' pos="0 {} 0"', "", ""), ("", ' damping="{}"', ""), ("", ' range="-1 {}"', ""), ("", "", ' mass="{}"')
+    for place in places:
+        text = f"<mujoco><worldbody>{SWING.format(*(part.format(bad) for part in place))}</worldbody></mujoco>"
+        with pytest.raises(
+            ValueError, match=rf"^MJCF text: <(body|joint|geom).*{re.escape(bad)}.*, expected finite num"
+        ):
+            load_robot(text)
+        (tmp_path / "part.xml").write_text(text.replace("mujoco>", "mujocoinclude>"))
+        (tmp_path / "main.xml").write_text('<mujoco><include file="part.xml"/></mujoco>')
+        with pytest.raises(ValueError, match=r"^MJCF file '.*main\.xml': <.*, expected finite numbers"):
+            load_robot(tmp_path / "main.xml")
+    named = SWING.format("", "", "").replace('"j"', f'"{bad}"')
+    assert load_robot(f"<mujoco><worldbody>{named}</worldbody></mujoco>").joint_names == (bad,)
+
+
+def test_copies_and_grids_are_bounded(tmp_path):
+    ball = '<body pos="0 0 1"><geom size="0.1"/></body>'
+    swing = SWING.format("", "", "")
+    for inside in (
+        f'<replicate count="1000000" offset="0 0 1">{ball}</replicate>',
+        f'<replicate count="1000" offset="0 0 1"><replicate count="1000" offset="0 1 0">{ball}</replicate></replicate>',
+        f'<frame><replicate count="{"9" * 18}">{ball}</replicate></frame>',
+        '<flexcomp name="f" type="grid" count="1000 1000 10" spacing="1 1 1" mass="1"/>',
+    ):
+        text = f"<mujoco><worldbody>{swing}{inside}</worldbody></mujoco>"
+        with pytest.raises(ValueError, match=r"^MJCF text: <\w+.*>: got more than 10000 elements by its copies"):
+            load_robot(text)
+        (tmp_path / "part.xml").write_text(text.replace("mujoco>", "mujocoinclude>"))
+        (tmp_path / "main.xml").write_text('<mujoco><include file="part.xml"/></mujoco>')
+        with pytest.raises(ValueError, match="elements by its copies"):
+            load_robot(tmp_path / "main.xml")
+    grid = '<mujoco><asset><hfield name="h" nrow="100000" ncol="100000" size="1 1 1 1"/></asset></mujoco>'
+    with pytest.raises(ValueError, match=r"<hfield name='h'>: got a grid of 10000000000 numbers, expected at most"):
+        load_robot(grid)
+    few = f'<replicate count="3" offset="0 0 1">{ball}</replicate>'
+    assert len(load_robot(f"<mujoco><worldbody>{swing}{few}</worldbody></mujoco>").geometries) == 4
+
+
 def test_a_specification_is_compiled():
     spec = mujoco.MjSpec.from_string(HOPPER)
     assert from_mujoco(spec) == load_robot(HOPPER)

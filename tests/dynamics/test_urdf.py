@@ -10,9 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 
+import dynamics
+import trajopt
+from dynamics import frame_placement, inverse_kinematics, load_robot
 from dynamics.formats.urdf import load_urdf
 from dynamics.model.builder import ModelBuilder
-from dynamics.model.joints import Continuous, FreeFlyer, Planar, Prismatic, Revolute
+from dynamics.model.joints import Continuous, FreeFlyer, Planar, Prismatic, Revolute, Spherical
+from tests.reference.mutations import bytes_changed, xml_changed
 
 UNIT_INERTIAL = '<inertial><mass value="1"/><inertia ixx="1" ixy="0" ixz="0" iyy="1" iyz="0" izz="1"/></inertial>'
 
@@ -23,6 +27,10 @@ def link(name, inertial=UNIT_INERTIAL):
 
 def joint(name, parent, child, kind="revolute", inner='<axis xyz="0 0 1"/>'):
     return f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>{inner}</joint>'
+
+
+Y_AXIS = '<axis xyz="0 1 0"/>'
+ORIGIN = '<origin xyz="1 0 0"/><axis xyz="0 0 1"/>'
 
 
 def robot(*elements):
@@ -41,7 +49,7 @@ CRANE = robot(
           '<origin xyz="0 0 1" rpy="0.1 0.2 0.3"/><axis xyz="0 1 0"/><dynamics damping="0.4" friction="0.5"/>'
           '<limit lower="-1" upper="0.5" effort="30" velocity="1.5"/>'),
     joint("mount", "boom", "winch", "fixed", '<origin xyz="1 0 0"/>'),
-    joint("cable", "winch", "hook", "prismatic", '<axis xyz="0 0 -1"/><limit effort="9"/>'),
+    joint("cable", "winch", "hook", "prismatic", '<axis xyz="0 0 -1"/><limit upper="2" effort="9"/>'),
 )  # fmt: skip
 
 
@@ -65,7 +73,7 @@ def test_crane():
     assert model.frame_names == ("ground", "post", "slew", "boom", "luff", "winch", "mount", "hook", "cable")
     assert model.total_mass == 6.0, "the ground is fixed to the world and does not count"
     np.testing.assert_array_equal(model.lower_position, [-np.inf, -1, 0])
-    np.testing.assert_array_equal(model.upper_position, [np.inf, 0.5, 0])
+    np.testing.assert_array_equal(model.upper_position, [np.inf, 0.5, 2])
     np.testing.assert_array_equal(model.velocity_limit, [2, 1.5, np.inf])
     np.testing.assert_array_equal(model.effort_limit, [50, 30, 9])
     np.testing.assert_array_equal(model.damping, [0, 0.4, 0])
@@ -135,7 +143,9 @@ def test_floating_and_planar_joints():
         joint("slide", "b", "c", "planar", '<axis xyz="0 1 0"/><limit effort="1" velocity="1"/>'),
         joint("tail", "c", "d", "continuous", '<origin xyz="0 0 1"/>'),
     )
-    with pytest.warns(UserWarning, match="<limit> and <dynamics> of floating and planar joints, not read: slide"):
+    with pytest.warns(
+        UserWarning, match="<limit> and <dynamics> of joints of several degrees of freedom, not read: slide"
+    ):
         model = load_urdf(text)
     assert model.joints == (FreeFlyer(), Planar("y"), Continuous("x"))
     builder = ModelBuilder()
@@ -145,6 +155,65 @@ def test_floating_and_planar_joints():
     builder.add_body("d", "c", Continuous("x"), placement=(np.eye(3), (0, 0, 1)), **body)
     for array, expected in zip(model.arrays, builder.build().arrays, strict=True):
         np.testing.assert_array_equal(array, expected)
+
+
+def test_joints_of_drake():
+    """Ball, planar and universal joints, where others have simple ones; the same motion as of theirs."""
+    ends = '<parent link="{}"/><child link="{}"/><origin xyz="1 2 3" rpy="0.1 0.2 0.3"/>{}'
+    rows = (
+        ("ball", "ball", "a", "b", ""), ("gimbal", "universal", "b", "c", ""), ("plane", "planar", "c", "d", Y_AXIS),
+    )  # fmt: skip
+    joints = (
+        f'<drake:joint name="{name}" type="{kind}">{ends.format(*inner)}</drake:joint>' for name, kind, *inner in rows
+    )
+    text = robot(*(link(name) for name in "abcd"), *joints)
+    model = load_urdf(text)
+    assert model.joints == (Spherical(), Revolute("x"), Revolute("y"), Planar("y"))
+    assert model.joint_names == ("ball", "gimbal[0]", "gimbal[1]", "plane")
+    R = rpy_rotation(0.1, 0.2, 0.3)
+    q = np.concatenate([[0.0, 0.0, 0.0, 1.0], [0.4, -0.7], np.zeros(3)])
+    turned = R @ R @ rpy_rotation(0.4, 0.0, 0.0) @ rpy_rotation(0.0, -0.7, 0.0)
+    np.testing.assert_allclose(frame_placement(model, q, "c").R, turned, atol=1e-14)
+
+
+def test_a_robot_without_inertias_has_kinematics():
+    """Files that serve for kinematics often have none; what needs them says so, with a body."""
+    text = robot(*(link(name, "") for name in "abc"), joint("j", "a", "b"), joint("k", "b", "c", inner=ORIGIN))
+    model = load_urdf(text)
+    for other in load_robot(text, inertias="as_given"), load_robot(text, inertias="repaired"), model.locked():
+        assert other == model
+    assert model.is_kinematic and not load_urdf(CRANE).is_kinematic
+    q, zero, place = np.array([0.3, 0.2]), np.zeros(2), [np.cos(0.3), np.sin(0.3), 0.0]
+    np.testing.assert_allclose(frame_placement(model, q, "c").p, place, atol=1e-15)
+    assert np.isfinite(dynamics.frame_jacobian(model, q, "c")).all()
+    assert np.isfinite(dynamics.frame_velocity(model, q, q, "c")).all()
+    assert inverse_kinematics(model, {"c": place}).reached
+    for call in (
+        lambda: dynamics.inverse_dynamics(model, q, zero, zero), lambda: dynamics.mass_matrix(model, q),
+        lambda: dynamics.forward_dynamics(model, q, zero, zero), lambda: dynamics.gravity_forces(model, q),
+        lambda: dynamics.forward_dynamics_derivatives(model, q, zero, zero),
+        lambda: dynamics.kinetic_energy(model, q, zero), lambda: dynamics.RigidBodySystem(model, 0.01),
+        lambda: dynamics.JointTorques(dynamics.JointAccelerationSystem(model, 0.01)),
+        lambda: dynamics.ControlGravity(model), lambda: dynamics.Impact(model, ["c"]),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="model: got 'thing', without mass and inertia of body 'c' and of all"):
+            call()
+    assert not model.with_body("tool", "c", mass=1.0, com=(1.0, 0.0, 0.0)).is_kinematic
+
+
+def test_a_problem_of_a_robot_without_inertias_is_solved():
+    text = robot(*(link(name, "") for name in "abc"), joint("j", "a", "b"), joint("k", "b", "c", inner=ORIGIN))
+    model = load_urdf(text)
+    system = dynamics.JointAccelerationSystem(model, 0.05)
+    reach = trajopt.ResidualCost(dynamics.FrameTranslation(model, "c", [0.6, 0.8, 0.0]), 1e4)
+    still = trajopt.StateCost(system, np.zeros(4), [0.0, 0.0, 1e2, 1e2])
+    problem = trajopt.Problem(system, np.zeros(4), 10, [trajopt.ControlCost(1e-4)], [reach, still])
+    solution = trajopt.DDP().solve(problem)
+    assert solution.converged and solution.explain() and str(problem)
+    assert system.center_of_mass is None and system.solids() == ()  # of pictures
+    u = solution.policy()(0.12, solution.xs[2])
+    assert u.shape == (2,) and np.isfinite(u).all()
+    np.testing.assert_allclose(frame_placement(model, solution.xs[-1, :2], "c").p, [0.6, 0.8, 0.0], atol=1e-3)
 
 
 def test_mimic_joints_follow_others():
@@ -228,7 +297,7 @@ UNKNOWN = {
         link("hook"), link("hook", UNIT_INERTIAL + '<contact><stiffness/><inertia_scaling value="3"/></contact>')
     ),
     "<loop_joint name='x'>": ("</robot>", '<loop_joint name="x"/>'),
-    "<drake:joint name='x'>": ("</robot>", '<drake:joint name="x" type="ball"/>'),
+    "<joint name='luff'> <drake:damping>": ("<dynamics", "<drake:damping/><dynamics"),
 }  # fmt: skip
 
 
@@ -262,6 +331,12 @@ def test_figures_that_other_readers_take():
         "limits of effort that are -1, read as none: cable": ('effort="9"', 'effort="-1"'),
         "limits of effort that are 0, read as no torque: cable": ('effort="9"', 'effort="0"'),
         "limits of velocity that are 0, read as no motion: slew": ('velocity="2"', 'velocity="0"'),
+        "ranges of zero, as the format takes a <limit> without lower and upper, in which the joint cannot move: "
+        "cable": ('<limit upper="2"', "<limit"),
+        "ranges of zero, in which the joint cannot move: luff": ('lower="-1"', 'lower="0.5"'),
+        "without <mass> and <inertia>, read as no mass: <link name='winch'> <inertial>": (
+            link("winch", ""), link("winch", '<inertial><origin xyz="1 2 3"/></inertial>')
+        ),
         "without <inertia>, read as point masses: <link name='hook'> <inertial>": (
             link("hook"), link("hook", '<inertial><origin xyz="1 2 3"/><mass value="2"/></inertial>')
         ),
@@ -273,8 +348,9 @@ def test_figures_that_other_readers_take():
         assert [str(each.message) for each in said] == [f"URDF 'thing': {words}"]
     assert models[0].velocity_limit[0] == models[1].effort_limit[2] == np.inf
     assert models[2].effort_limit[2] == models[3].velocity_limit[0] == 0.0
-    assert models[4].total_mass == 7.0
-    np.testing.assert_array_equal(models[4].arrays.first_moment[2], [2, 4, 6])
+    assert models[4].lower_position[2] == models[4].upper_position[2] == 0.0 and models[6] == load_urdf(CRANE)
+    assert models[7].total_mass == 7.0
+    np.testing.assert_array_equal(models[7].arrays.first_moment[2], [2, 4, 6])
     with pytest.raises(ValueError, match="body 'post': velocity: got -2"):
         load_urdf(replaced('velocity="2"', 'velocity="-2"'))
 
@@ -363,7 +439,10 @@ MALFORMED = [
     (replaced('lower="-1"', 'lower="1"'), "body 'boom': lower: got 1.0, above upper, 0.5"),
     (replaced('damping="0.4"', 'damping="-4"'), "body 'boom': damping: got -4"),
     (replaced('effort="30"', 'effort="inf"'), "<joint name='luff'> <limit>: attribute 'effort' is 'inf'"),
-    (replaced('<mass value="4"/>', ""), "<link name='boom'> <inertial>: element <mass> is missing"),
+    (replaced('<mass value="4"/>', ""), "'boom'> <inertial>: element <mass> is missing, expected <mass value="),
+    (replaced('<mass value="4"/>', '<density value="7"/>'), "got <density>.* expected <mass value="),
+    (replaced("</robot>", '<drake:joint name="x" type="screw"/></robot>'), "<drake:joint name='x'>: .* of ball"),
+    (replaced("</robot>", '<drake:joint name="luff" type="ball"/></robot>'), "name='luff'>: there are two"),
     (replaced('value="4"', ""), "<link name='boom'> <inertial> <mass>: attribute 'value' is missing"),
     (replaced('value="4"', 'value="-4"'), "body 'boom': mass: got -4"),
     (replaced('ixy="0.01"', ""), "<link name='boom'> <inertial> <inertia>: attribute 'ixy' is missing"),
@@ -458,6 +537,25 @@ def test_damaged_text_builds_or_raises_a_value_error(cut, insert, skip):
         except (ValueError, FileNotFoundError):
             return
     assert all(np.isfinite(array).all() for array in model.arrays)
+
+
+def test_changed_files_are_read_or_refused(rng, tmp_path):
+    """Attributes, elements and lines replaced, left out, moved and doubled; bytes changed."""
+    path, refused = tmp_path / "changed.urdf", 0
+    content = CRANE.replace("><", ">\n<").encode()
+    for what, changed in [*xml_changed(content, rng, 150), *bytes_changed(content, rng, 50)]:
+        path.write_bytes(changed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                model = load_urdf(path)
+            except ValueError:
+                refused += 1
+                continue
+        q = np.concatenate([joint.neutral() for joint in model.joints])
+        for frame in model.frame_names:
+            assert np.isfinite(frame_placement(model, q, frame).p).all(), what
+    assert refused > 100
 
 
 def published_robots():

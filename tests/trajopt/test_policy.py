@@ -504,7 +504,7 @@ def test_other_files_are_refused(rng, tmp_path):
         ({"times": -np.arange(16.0)}, r"damaged \(times"),
         ({"times": np.zeros(16)}, r"damaged \(times"),
         ({"lower": np.zeros((15, 2))}, "damaged"),
-        ({"lower": np.zeros((15, 2)), "upper": np.full((15, 2), np.nan)}, r"damaged \(lower, upper"),
+        ({"lower": np.zeros((15, 2)), "upper": np.full((15, 2), np.nan)}, r"damaged \(upper\[0, 0\]"),
         ({"early": np.array("soon")}, r"damaged \(early"),
         ({"feedback": np.zeros(2)}, "damaged"),
         ({"xs": np.array([["a"] * 4] * 16)}, r"damaged \(xs"),

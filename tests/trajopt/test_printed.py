@@ -7,11 +7,13 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import dynamics
 import problems
 import trajopt
 from dynamics import rods
+from dynamics.formats.robot_files import Remarks
 from dynamics.printed import LONGEST, in_brief
 from problems.quadruped_model import FEET, quadruped, standing
 from trajopt.printed import PrintedAsTable, as_html, new_table
@@ -52,6 +54,28 @@ def test_names_are_no_marks(solution):
         html = thing._repr_html_()
         assert "<b>" not in html and HOSTILE in "".join(cells(html, "caption", "td"))
         assert HOSTILE in str(thing)
+
+
+def test_names_are_no_codes_of_terminals(solution):
+    """Wherever text is made of names, those of a file among them."""
+    code = "\x1b[2J\x9b31m\r\x07name"
+    shown = r"\x1b[2J\x9b31m\r\x07name"
+    bounds = trajopt.ResidualConstraint(trajopt.StateResidual(solution.problem.system), -9.0, 9.0, name=code)
+    problem = replace(solution.problem, name=code, constraints=[bounds])
+    reports = tuple(report._replace(name=code) for report in solution.constraints)
+    odd = replace(solution, problem=None, constraints=reports, cause=code, message=code, not_taken_over=(code,))
+    comparison = trajopt.compare(problem, {code: trajopt.ILQR(max_iterations=1)})
+    texts = [str(problem), str(odd), odd.explain(), str(comparison), repr(comparison), repr(odd.constraints[0])]
+    remarks = Remarks("file")
+    remarks.add("not read", code)
+    with pytest.warns(UserWarning) as warned:
+        remarks.warn()
+    for text in (*texts, str(warned[0].message)):
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", text) and shown.replace("[", "") in text.replace("[", "")
+    console = Console(force_terminal=True, width=200)
+    with console.capture() as drawn:
+        console.print(problem)
+    assert "\x1b[2J" not in drawn.get() and "\x9b" not in drawn.get() and r"\x1b[2J" in drawn.get()
 
 
 def test_a_solution_says_what_is_wrong_with_it(solution):

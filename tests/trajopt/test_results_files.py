@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from tests.reference.mutations import archive, archives_changed, array_file, bytes_changed, members_of
 from tests.trajopt.cases import pendulum, tip
-from trajopt import DDP, ILQR, Solution
+from trajopt import DDP, ILQR, BatchSolution, ControlBounds, Policy, Solution, StateBounds
 from trajopt.results import archives
 from trajopt.results import results_files as files
+from trajopt.results.policy import Hold
 from trajopt.results.records import ConstraintReport, Status
 from trajopt.results.results_files import save_solution
 
@@ -323,6 +325,96 @@ def test_a_solution_of_arrays_that_do_not_fit_is_refused(solution):
                   {"values": ones}, {"factors": np.ones(3)}):  # fmt: skip
         with pytest.raises(ValueError, match=r"^constraints\[0\]\.\w+: got .*, expected"):
             replace(solution, constraints=(good._replace(**wrong),))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A file of each kind, with how it is read and how what was read is used."""
+    problem, folder = pendulum(6), tmp_path_factory.mktemp("saved")
+    limited = replace(problem, constraints=[ControlBounds(-5.0, 5.0), StateBounds(problem.system, -9.0, 9.0)])
+    solution = DDP(max_iterations=3).solve(limited)
+    policy = replace(solution.policy(), hold=Hold(solution.xs[-1], solution.us[-1], solution.K[-1]))
+    batch = DDP(max_iterations=3).prepare(limited).solve_batch(np.zeros((2, 2)))
+    batch = replace(batch, parameters={"mass": np.ones(2), "names": ["a", 1.0, None]})
+    return {
+        "solution": (
+            solution.save(folder / "s.npz"),
+            Solution.load,
+            lambda s: (str(s), repr(s.constraints), s.history("cost")),
+        ),
+        "policy": (
+            policy.save(folder / "p.npz"),
+            Policy.load,
+            lambda p: (p(0.11, p.reference(0.11)), p(9.0, p.xs[0]), repr(p)),
+        ),
+        "batch": (batch.save(folder / "b.npz"), BatchSolution.load, lambda b: (b.success_rate, repr(b))),
+    }
+
+
+@pytest.mark.parametrize("kind", ["solution", "policy", "batch"])
+def test_every_damaged_file_is_a_value_error_with_its_name(saved, kind, rng, tmp_path):
+    """Bits, members, headers, types, shapes and layouts, at random; what is still read can be used."""
+    whole, load, use = saved[kind]
+    content, path, refused = whole.read_bytes(), tmp_path / "damaged.npz", 0
+    use(load(whole))
+    for what, changed in [*bytes_changed(content, rng, 60), *archives_changed(content, rng, 150)]:
+        path.write_bytes(changed)
+        try:
+            found = load(path)
+        except ValueError as error:
+            refused += 1
+            assert "damaged.npz" in str(error) and "\x1b" not in str(error), what
+        else:
+            use(found)
+    assert refused > 100
+
+
+@pytest.mark.parametrize("kind", ["solution", "policy", "batch"])
+def test_sizes_of_what_takes_no_bytes_are_those_of_the_file(saved, kind):
+    whole, load, _ = saved[kind]
+    members = members_of(whole.read_bytes())
+    first = next(iter(members))
+    for description, shape in (
+        ("'<U0'", "(1099511627776,)"), ("'|S0'", "(1099511627776,)"), ("[]", "(1099511627776,)"),
+        ("'<f8'", "(0, 1099511627776)"), ("'<f8'", "(True,)"),
+    ):  # fmt: skip
+        changed = archive([*(members | {first: array_file(description, shape)}).items()])
+        with pytest.raises(ValueError, match=r"^source: got a file that is cut short or not a \w+ file"):
+            load(BytesIO(changed))
+
+
+@pytest.mark.parametrize("kind", ["solution", "policy", "batch"])
+def test_encrypted_members_folders_and_devices_are_refused(saved, kind, tmp_path):
+    whole, load, _ = saved[kind]
+    raw = bytearray(whole.read_bytes())
+    raw[raw.rindex(b"PK\1\2") + 8] ^= 1
+    with pytest.raises(ValueError, match=r"source: .*neither compressed nor encrypted"):
+        load(BytesIO(raw))
+    for place in tmp_path, "/dev/zero":
+        with pytest.raises(ValueError, match=rf"{place}: .*got a folder, a device or a pipe, expected a file"):
+            load(place)
+
+
+def test_types_in_records_are_those_declared(solution, tmp_path):
+    report = ConstraintReport("tool", np.arange(10), *np.zeros((4, 10, 2)), components=("x", "y"))
+    path = save_solution(replace(solution, constraints=(report,)), tmp_path / "a.npz")
+    content = path.read_bytes()
+    for field, value in {
+        "name": np.array(3),
+        "penalty": np.array("x"),
+        "components.0": np.array(1.5),
+        "cost": np.array("2026-01-01", "M8[s]"),
+    }.items():
+        edited(path, **{field if field == "cost" else f"constraints.0.{field}": value})
+        with pytest.raises(ValueError, match=rf"a\.npz: got .*{field.partition('.')[0]} of \w+, expected \w+"):
+            Solution.load(path)
+        path.write_bytes(content)
+    for wrong in {"components": ("x",)}, {"weights": np.zeros(3)}:
+        with pytest.raises(ValueError, match=r"^constraints\[0\]\.(components|weights): got"):
+            replace(solution, constraints=(report._replace(**wrong),))
+    # times are those that a solver takes
+    for times in {}, {"total": 1.0}, {"rollouts": 0.5}:
+        assert "ms" in str(Solution.load(save_solution(replace(solution, timings=times), path)))
 
 
 def test_versions(solution, tmp_path):

@@ -4,6 +4,7 @@ import importlib
 import json
 import os
 import pickle
+import re
 import signal
 import sys
 import time
@@ -21,6 +22,7 @@ import pytest
 import problems
 from dynamics.progress import counted
 from dynamics.simd import num_threads, scratch
+from tests.reference.mutations import bytes_changed, json_changed
 from tests.trajopt.systems import Pendulum
 from trajopt import DDP, ILQR, ControlCost, ParametricProblem, Problem, StateCost
 from trajopt.backward import slots
@@ -242,6 +244,71 @@ def test_a_folder_is_read_without_what_made_it(tmp_path):
         (tmp_path / "manifest.json").write_text(json.dumps(wrong))
         with pytest.raises(ValueError, match=r"folder: got .* whose manifest\.json is"):
             load_many(tmp_path)
+
+
+def test_a_solution_under_the_name_of_another_parameter_is_not_taken_for_its_own(tmp_path):
+    first, _ = here([0.5, 1.0, -1.0], tmp_path)
+    one, other = sorted(tmp_path.glob("0*.npz"))
+    with np.load(one) as data:
+        assert str(data["parameter"]) == "0.5" and str(data["parameter_hash"]) == digest(0.5)
+    one.write_bytes(other.read_bytes())
+    with pytest.raises(ValueError, match=r"00000_.*\.npz: got the solution of another parameter, '1\.0', expected"):
+        load_many(tmp_path)
+    with pytest.warns(RuntimeWarning, match=r"of another parameter.*solved again"):
+        again, made = here([0.5, 1.0, -1.0], tmp_path)
+    assert made == [0.5, -1.0] and again[0].solution.cost == first[0].solution.cost
+    (account,) = tmp_path.glob("*.error.json")
+    account.write_text(account.read_text().replace('"-1.0"', '"-2.0"'))
+    with pytest.raises(ValueError, match=r"error\.json: got the error of the parameter '-2\.0', expected"):
+        load_many(tmp_path)
+    # a file from before files said so
+    with np.load(one) as data:
+        np.savez(one, **{name: array for name, array in data.items() if not name.startswith("parameter")})
+    account.unlink()
+    assert load_many(tmp_path)[0].solution.cost == first[0].solution.cost
+
+
+@pytest.mark.parametrize("name", ["", "..", "/etc/hostname", "../00000.npz", "00001_x.npz", 3, None])
+def test_a_manifest_names_no_files_but_those_of_its_parameters(tmp_path, name):
+    here([1.0], tmp_path)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["parameters"][0]["file"] = name
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"folder: got .* whose manifest\.json is damaged"):
+        load_many(tmp_path)
+
+
+@pytest.mark.parametrize("which", ["manifest.json", "00000*.npz", "00001*.error.json"])
+@pytest.mark.parametrize("kind", ["folder", "device", "pipe", "other", "deep"])
+def test_whatever_stands_in_place_of_a_file_is_a_value_error(tmp_path, which, kind):
+    here([1.0, -1.0], tmp_path)
+    (path,) = tmp_path.glob(which)
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text("[]" if kind == "other" else "[" * 100_000)
+    with pytest.raises(ValueError, match=re.escape(path.name)):
+        load_many(tmp_path)
+
+
+def test_damaged_manifests_and_accounts_are_value_errors(tmp_path, rng):
+    here([1.0, -1.0], tmp_path)
+    for which in ("manifest.json", "00001*.error.json"):
+        (path,) = tmp_path.glob(which)
+        whole = path.read_bytes()
+        for what, content in [*json_changed(whole, rng, 60), *bytes_changed(whole, rng, 60)]:
+            path.write_bytes(content)
+            try:
+                found = load_many(tmp_path)
+                assert str(found) and repr(found[1])
+            except ValueError as error:
+                assert str(tmp_path) in str(error), what
+        path.write_bytes(whole)
 
 
 def test_what_a_script_made_opens_from_another(tmp_path, monkeypatch):

@@ -26,7 +26,7 @@ from trajopt.batch.outcomes import ManySolutions, Outcome, SolveManyInterrupted,
 from trajopt.batch.workers import Answer, DaskWorkers, GivenExecutor, OwnProcesses, OwnThreads, Workers, answers
 from trajopt.problem.parametric import ParametricProblem
 from trajopt.problem.problem import Problem
-from trajopt.results.results_files import solution_bytes, write_atomically
+from trajopt.results.results_files import load_solution, read_json, solution_bytes, with_parameter, write_atomically
 from trajopt.results.solution import Solution
 from trajopt.solvers.prepared_batch import without_python
 from trajopt.solvers.solver import ShootingSolver
@@ -120,20 +120,19 @@ class ResultFolder:
         }
         path.mkdir(parents=True, exist_ok=True)
         self._check(run)
-        hashes = [digest(parameter) for parameter in parameters]
-        self._names = [f"{index:05d}_{hash[:16]}" for index, hash in enumerate(hashes)]
+        self._hashes = [digest(parameter) for parameter in parameters]
         self._reprs = [_shortened(parameter) for parameter in parameters]
         listing = [
-            {"file": f"{name}.npz", "hash": hash, "parameter": text}
-            for name, hash, text in zip(self._names, hashes, self._reprs, strict=True)
+            {"file": f"{_name(index, hash)}.npz", "hash": hash, "parameter": text}
+            for index, (hash, text) in enumerate(zip(self._hashes, self._reprs, strict=True))
         ]
         _write_json(path / MANIFEST, {"format": FORMAT, "format_version": VERSION, **run, "parameters": listing})
 
     def _check(self, run: dict[str, str]) -> None:
-        manifest = self.path / MANIFEST
-        if not manifest.exists():
+        try:
+            found = _manifest(self.path)
+        except FileNotFoundError:
             return
-        found = _manifest(self.path)
         if found["hash"] != run["hash"]:
             raise ValueError(
                 f"folder: got {self.path} with results of {found['make_problem']} and {found['solver']}, "
@@ -144,7 +143,7 @@ class ResultFolder:
         """The solution that an earlier run found for this parameter; None if there is none, or, with a warning, if its
         file cannot be read."""
         try:
-            return Solution.load(self.path / f"{self._names[index]}.npz")
+            return load_solution(Solution, self._file(index, ".npz"), parameter_hash=self._hashes[index])
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -153,23 +152,33 @@ class ResultFolder:
 
     def write(self, index: int, answer: Answer) -> None:
         """Write a worker's answer, in place of an earlier run's file."""
-        failure = self.path / f"{self._names[index]}.error.json"
+        failure = self._file(index, ".error.json")
         if answer.stored is not None:
             stored = answer.stored
             content = stored.content() if isinstance(stored, StoredSolution) else solution_bytes(stored)
-            write_atomically(self.path / f"{self._names[index]}.npz", content)
+            marked = with_parameter(content, self._reprs[index], self._hashes[index])
+            write_atomically(self._file(index, ".npz"), marked)
             failure.unlink(missing_ok=True)
         else:
             account = {"parameter": self._reprs[index], "error": answer.error, "traceback": answer.traceback}
             _write_json(failure, account)
 
+    def _file(self, index: int, suffix: str) -> Path:
+        return self.path / f"{_name(index, self._hashes[index])}{suffix}"
+
+
+def _name(index: int, hash: str) -> str:
+    """Name, without its suffix, of the files of a parameter."""
+    return f"{index:05d}_{hash[:16]}"
+
 
 def _manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a folder; ValueError if `solve_many` did not write it."""
     try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        ours = found["format"] == FORMAT and found["format_version"] <= VERSION and "hash" in found
-    except (ValueError, KeyError, TypeError, RecursionError):
+        found = read_json(folder / MANIFEST)
+        ours = found["format"] == FORMAT and found["format_version"] <= VERSION
+        ours = ours and all(type(found[key]) is str for key in ("hash", "make_problem", "solver"))
+    except (ValueError, LookupError, TypeError):
         ours, found = False, {}
     if not ours:
         raise ValueError(f"folder: got {folder}, whose {MANIFEST} is not of this solve_many; choose another folder")
@@ -188,21 +197,38 @@ class Kept(NamedTuple):
 def read_folder(folder: Path) -> Iterator[Kept]:
     """Read each parameter of the folder's last run; ValueError for damaged files."""
     try:
-        places = [(str(entry["parameter"]), Path(entry["file"]).name) for entry in _manifest(folder)["parameters"]]
+        entries = _manifest(folder)["parameters"]
+        listing = [(_text(entry["parameter"]), _text(entry["hash"]), entry["file"]) for entry in entries]
+        if not listing or any(file != f"{_name(i, hash)}.npz" for i, (_, hash, file) in enumerate(listing)):
+            raise LookupError("got no parameters, or names of files that are not those of its parameters")
     except (LookupError, TypeError) as error:
         raise ValueError(f"folder: got {folder}, whose {MANIFEST} is damaged ({error!r})") from error
-    for parameter, name in places:
-        file, account = folder / name, folder / f"{Path(name).stem}.error.json"
-        if file.exists():
-            yield Kept(parameter, Solution.load(file))
-        elif account.exists():
-            try:
-                told = json.loads(account.read_text(encoding="utf-8"))
-                yield Kept(parameter, None, str(told["error"]), told["traceback"])
-            except (ValueError, LookupError, TypeError) as error:
-                raise ValueError(f"{account}: got a file that is damaged ({error!r})") from error
-        else:
-            yield Kept(parameter, None, "Missing: neither a solution nor an error is there")
+    for i, (parameter, hash, file) in enumerate(listing):
+        try:
+            yield Kept(parameter, load_solution(Solution, folder / file, parameter_hash=hash))
+        except FileNotFoundError:
+            yield _account(folder / f"{_name(i, hash)}.error.json", parameter)
+
+
+def _account(path: Path, parameter: str) -> Kept:
+    """What a folder holds of a parameter without a solution."""
+    try:
+        told = read_json(path)
+        if told["parameter"] != parameter:
+            other = told["parameter"]
+            raise ValueError(f"{path}: got the error of the parameter {other!r}, expected that of {parameter!r}")
+        trace = told["traceback"]
+        return Kept(parameter, None, _text(told["error"]), None if trace is None else _text(trace))
+    except FileNotFoundError:
+        return Kept(parameter, None, "Missing: neither a solution nor an error is there")
+    except (LookupError, TypeError) as error:
+        raise ValueError(f"{path}: got a file that is damaged ({error!r})") from error
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError(f"got {type(value).__name__}, expected text")
+    return value
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
@@ -335,7 +361,7 @@ def load_many(folder: str | os.PathLike) -> ManySolutions:
     FileNotFoundError
         There is no manifest.
     ValueError
-        The manifest is not of `solve_many`, or a file is damaged.
+        The manifest is not of `solve_many`, a file is damaged, no file, or that of another parameter.
     """
     path = Path(folder)
     return ManySolutions(tuple(starmap(_read, read_folder(path))), None, path)

@@ -63,11 +63,11 @@ class ProblemPackages:
                 package = entry.load()
                 names = list(package.names())
             except Exception as error:  # a broken package must not disable the others
-                sys.stderr.write(f"trajopt: no problems from {entry.value}, {type(error).__name__}: {error}\n")
+                _say(f"no problems from {entry.value}, {type(error).__name__}: {error}")
                 continue
             for name in names:
                 if self._home.setdefault(name, package) is not package:
-                    sys.stderr.write(f"trajopt: {entry.value} has a problem {name!r} too, which is left out\n")
+                    _say(f"{entry.value} has a problem {name!r} too, which is left out")
 
     def names(self) -> list[str]:
         """All names, package by package."""
@@ -229,15 +229,22 @@ def _run(arguments: list[str]) -> int:
     try:
         return _view_saved(problems, options) if saved else _solve(problems, options)
     except _Refused as error:
-        sys.stderr.write(f"trajopt: {error}\n")
+        _say(error)
         return USAGE
+
+
+def _say(what: object) -> None:
+    """Write a line to stderr."""
+    from dynamics.printed import printable  # beside `trajopt`, whatever the current folder holds
+
+    sys.stderr.write(f"trajopt: {printable(str(what))}\n")
 
 
 def _new(options: argparse.Namespace) -> int:
     try:
         path = _attempt(write_new, options.name, options.robot, options.dynamics, Path())
     except _Refused as error:
-        sys.stderr.write(f"trajopt: {error}\n")
+        _say(error)
         return USAGE
     sys.stdout.write(f"wrote {path}\n")
     return OK

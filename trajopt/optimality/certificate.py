@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynamics.printed import in_brief
+from dynamics.printed import in_brief, printable
 from dynamics.simd import helper, routine
 from dynamics.simd.rows import Matrix, Term, matrix, submatrix
 from trajopt.backward.expansions import Expansion
@@ -163,7 +163,7 @@ class Certificate:
         return in_brief(self)
 
     def __str__(self) -> str:
-        return self.text
+        return printable(self.text)
 
 
 class Reduced(NamedTuple):

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.printed import printable
 from trajopt.capabilities import Steps, capability
 from trajopt.costs.cost_of_residual import evaluated
 from trajopt.costs.residuals import AccelerationResidual
@@ -122,7 +123,8 @@ class ViolationBetweenKnots:
         parts = [each.in_words() for each in self.constraints[:SAID]]
         parts += [f"and {len(self.constraints) - SAID} more"] * (len(self.constraints) > SAID)
         parts += [f"left out: {', '.join(map(repr, self.left_out[:SAID]))}"] * bool(self.left_out)
-        return f"ViolationBetweenKnots({self.violation:.2g}: {', '.join(parts) or 'no constraint holds between knots'})"
+        words = printable(", ".join(parts)) or "no constraint holds between knots"
+        return f"ViolationBetweenKnots({self.violation:.2g}: {words})"
 
 
 def violation_between_knots(solution: SolutionData) -> ViolationBetweenKnots:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING, Protocol
 
 from numpy.typing import ArrayLike
@@ -79,7 +80,7 @@ class Comparison(PrintedAsTable, Reported, Mapping[str, Solution]):
             table.add_column(name, justify="right", no_wrap=True)
         for name, s in self.solutions.items():
             style = "" if s.converged else "[red]"
-            parts = (s.timings[part] for part in ("total", "derivatives", "backward_pass", "rollouts"))
+            parts = (s.timings.get(part, nan) for part in ("total", "derivatives", "backward_pass", "rollouts"))
             table.add_row(
                 escape(name), f"{style}{s.status}", str(s.iterations), f"{s.cost:.9g}", f"{s.gradient_norm:.1e}",
                 *map(milliseconds, parts),

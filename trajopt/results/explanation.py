@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.printed import printable
 from trajopt.backward.expansions import expand
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import control_names, neutral_state, tangent_names
@@ -95,7 +96,8 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
     tried = [] if dependent is None else [*advice_on_dependent(solution, dependent)]
     tried += advice(solution, solver, weights)
     parts += [f"Try: {line}." for line in tried]
-    return "\n".join(fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in parts)
+    whole = (fill(part, WIDTH, subsequent_indent="  ", break_long_words=False) for part in map(printable, parts))
+    return "\n".join(whole)
 
 
 def _start(solution: SolutionData) -> Iterator[str]:

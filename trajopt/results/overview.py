@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,8 +47,9 @@ def _rows(solution: SolutionData) -> Iterator[tuple[str, str]]:
         violated = f", violated by {report.violation:.1e}" if report.violation > 0.0 else ""
         knots = plural(int(rows.any(axis=1).sum()), "knot")
         yield report.name, f"{'in conflict' if weights else 'active'} at {knots}{violated}"
-    parts = ", ".join(f"{name} {milliseconds(solution.timings[part])}" for part, name in PARTS.items())
-    yield "time", f"{milliseconds(solution.timings['total'])} ms: {parts}"
+    times = solution.timings  # of any solver, and of any file
+    parts = ", ".join(f"{name} {milliseconds(times[part])}" for part, name in PARTS.items() if part in times)
+    yield "time", f"{milliseconds(times.get('total', math.nan))} ms{': ' * bool(parts)}{parts}"
 
 
 def milliseconds(seconds: float) -> str:

@@ -420,7 +420,7 @@ class Policy:
         name, arrays = checked_file(source, FORMAT, VERSION, "policy")
         try:
             return cls._of_arrays(arrays)
-        except (LookupError, ValueError, TypeError) as error:
+        except (LookupError, ValueError, TypeError, RecursionError) as error:
             raise ValueError(f"{name}: got a policy file that is damaged ({error})") from error
 
     @classmethod
@@ -437,10 +437,12 @@ class Policy:
             raise ValueError("times: got some that do not grow, expected one more than controls, growing")
         limits = None
         if "lower" in arrays or "upper" in arrays:
-            sides = [np.array(arrays[side], dtype=np.float64) for side in ("lower", "upper")]
-            if any(side.shape != (N, nu) or np.isnan(side).any() for side in sides):
-                raise ValueError(f"lower, upper: got other shapes or NaN, expected numbers of shape {(N, nu)}")
-            limits = sides[0], sides[1]
+            lower, upper = (
+                as_array(side, arrays[side], (N, nu), allow_infinite=True, copy=True) for side in ("lower", "upper")
+            )
+            limits = lower, upper
+        if arrays["feedback"].dtype != bool or arrays["feedback"].ndim:
+            raise ValueError(f"feedback: got {arrays['feedback'].dtype}, expected True or False")
         hold = None
         if any(f"hold_{name}" in arrays for name in Hold._fields):
             parts = zip(Hold._fields, ((nx,), (nu,), (nu, ndx)), strict=True)

@@ -343,6 +343,12 @@ def _check_report(name: str, report: ConstraintReport, N: int) -> None:
         raise ValueError(f"{name}.values: got shape {shape}, expected a row for each of {len(knots)} knots")
     for which in ("values", "lower", "upper", "multipliers"):
         _check(f"{name}.{which}", getattr(report, which), shape)
-    for which, each in ("factors", report.factors), ("rounding", report.rounding):
+    for which, each, rows in (
+        ("factors", report.factors, shape[1:]),
+        ("rounding", report.rounding, shape[1:]),
+        ("weights", report.weights, shape),
+    ):
         if each is not None:
-            _check(f"{name}.{which}", each, shape[1:])
+            _check(f"{name}.{which}", each, rows)
+    if len(report.components) not in (0, shape[1]):
+        raise ValueError(f"{name}.components: got {len(report.components)} names, expected {shape[1]}")

@@ -6,6 +6,7 @@ Contents of a file, by name:
     log_cost, log_alpha ...       the log, one array per column
     time_total ...                the timings; entries of other dicts and tuples as field.key
     problem_name, dt, horizon     of the problem (absent if it was not known)
+    parameter, parameter_hash     of `trajopt.solve_many`, in whose folder the file is
     format, format_version        kind of the file
     layout                        JSON: how the fields are put together again from the arrays
 
@@ -17,22 +18,21 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 import uuid
-import zipfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from types import UnionType
+from typing import IO, Any, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from dynamics.validation import as_choice
 from trajopt.problem.constraints import ControlBounds
 from trajopt.problem.problem import Problem, check_problem
-from trajopt.results.archives import archive_of, read_archive
+from trajopt.results.archives import archive_of, content_of, read_archive, with_arrays
 from trajopt.results.records import AnySolution, ConstraintReport, IterationRecord, SolutionData, Status
 
 FORMAT, VERSION = "trajopt.Solution", 1
@@ -121,8 +121,16 @@ def packed(name: str, value: Any, arrays: dict[str, np.ndarray]) -> Any:
     return "array" if isinstance(value, np.ndarray) else "scalar"
 
 
+def with_parameter(content: bytes, parameter: str, digest: str) -> bytes:
+    """The content of a solution's file that says of which parameter of `trajopt.solve_many` it is, as text and hash."""
+    return with_arrays(content, {"parameter": np.array(parameter), "parameter_hash": np.array(digest)})
+
+
 def load_solution(
-    kind: type[AnySolution], source: str | os.PathLike | IO[bytes], problem: Problem | None = None
+    kind: type[AnySolution],
+    source: str | os.PathLike | IO[bytes],
+    problem: Problem | None = None,
+    parameter_hash: str | None = None,
 ) -> AnySolution:
     """Read back what `save_solution` wrote.
 
@@ -133,15 +141,20 @@ def load_solution(
     problem : Problem, optional
         Value of `Solution.problem` of the result, for its time step, its plots or another solve.  It must have the
         horizon, dimensions and time step of the solution.  By default None: files do not hold problems.
+    parameter_hash : hash of the parameter whose solution this must be, where the file says of which parameter it is
 
     Raises
     ------
     FileNotFoundError
     ValueError
-        The file is not one of `save_solution`, is cut short or damaged, was made by a newer version, or does not fit
-        the problem.
+        The file is not one of `save_solution`, is cut short or damaged, was made by a newer version, does not fit the
+        problem, or is of another parameter.
     """
     name, arrays = _checked(source)
+    found = str(arrays.get("parameter_hash", parameter_hash))
+    if parameter_hash is not None and found != parameter_hash:
+        other = repr(str(arrays.get("parameter", found)))[:200]
+        raise ValueError(f"{name}: got the solution of another parameter, {other}, expected that of its name")
     try:
         layout = json.loads(str(arrays["layout"]))
         values = {field: unpacked(field, node, arrays) for field, node in layout.items()}
@@ -179,7 +192,7 @@ def checked_file(
     name = source if isinstance(source, (str, os.PathLike)) else "source"
     try:
         arrays = read_archive(source)
-    except (ValueError, EOFError, KeyError, struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
+    except ValueError as error:
         raise ValueError(f"{name}: got a file that is cut short or not a {what} file ({error})") from error
     if "format" not in arrays or str(arrays["format"]) != mark:
         raise ValueError(f"{name}: got a file without the mark {mark!r}, expected a {what} file")
@@ -189,6 +202,14 @@ def checked_file(
     if found > version:
         raise ValueError(f"{name}: got format {found} of a newer trajopt, expected at most {version}; update trajopt")
     return name, arrays
+
+
+def read_json(path: Path) -> Any:
+    """What a file of JSON holds; FileNotFoundError without it, ValueError, with its name, for what is none."""
+    try:
+        return json.loads(content_of(path).decode())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: got a file that is damaged ({error})") from error
 
 
 def unpacked(name: str, node: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -209,7 +230,7 @@ def _fields(kind, name, values: dict[str, Any]) -> dict[str, Any]:
     """Arguments for the constructor of `Solution`: log and constraints as records, the status as a known name."""
     wanted = {f.name: f.default is f.default_factory is MISSING for f in fields(kind) if f.name != "problem"}
     _compare(name, "", set(values), wanted)
-    _check_kinds(name, values)
+    _check_types(name, "", kind, {field: value for field, value in values.items() if field not in _RECORDS})
     columns, reports = values["log"], values.get("constraints", ())
     if not isinstance(columns, dict) or not isinstance(reports, tuple):
         raise ValueError(f"{name}: got log, constraints of {type(columns).__name__}, {type(reports).__name__}")
@@ -220,6 +241,8 @@ def _fields(kind, name, values: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(found, dict):
             raise ValueError(f"{name}: got {prefix} of {type(found).__name__}, expected its fields")
         _compare(name, prefix, set(found), {field: field not in record._field_defaults for field in record._fields})
+        if record is ConstraintReport:
+            _check_types(name, prefix, record, found)
     return values | {
         "log": _records(name, columns),
         "constraints": tuple(ConstraintReport(**report) for report in reports),
@@ -235,29 +258,43 @@ def _records(name: Any, columns: dict[str, Any]) -> tuple[IterationRecord, ...]:
         raise ValueError(f"{name}: got columns of the log that differ in length, expected vectors of one")
     if 0 not in lengths:
         for field, column in columns.items():
-            wanted = "U" if field == "step" else "iu" if field in ("iteration", "indefinite_knot") else "f"
-            if column.dtype.kind not in wanted:
+            if column.dtype.kind not in _COLUMNS[_types(IterationRecord)[field]]:
                 raise ValueError(f"{name}: got log_{field} of {column.dtype}")
     rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     return tuple(IterationRecord(**dict(zip(columns, row, strict=True))) for row in rows)
 
 
-_KINDS = {
-    **dict.fromkeys(("cost", "gradient_norm"), float), "iterations": int,
-    **dict.fromkeys(("status", "message", "cause", "start"), str),
-}  # fmt: skip
+_COLUMNS = {float: "f", int: "iu", str: "U"}
+"""Kinds of the numbers of a column of the log, by the type of an entry."""
+_RECORDS = "log", "constraints"
+"""Fields that are checked record by record."""
 
 
-def _check_kinds(name: Any, values: dict[str, Any]) -> None:
-    """Raise ValueError for numbers in place of text or text in place of numbers; `Solution` itself checks arrays."""
-    for field, kind in _KINDS.items():
-        if field in values and type(values[field]) is not kind:
-            raise ValueError(f"{name}: got {field} of {type(values[field]).__name__}, expected {kind.__name__}")
-    for field, kind in ("timings", float), ("not_taken_over", str):
-        items = values.get(field, {})
-        inside = items.values() if isinstance(items, dict) else items if isinstance(items, tuple) else (items,)
-        if not all(type(item) is kind for item in inside):
-            raise ValueError(f"{name}: got {field} {items!r}, expected {kind.__name__}s")
+@cache
+def _types(kind: type) -> dict[str, Any]:
+    """The declared type of each field."""
+    return get_type_hints(kind)
+
+
+def _check_types(name: Any, prefix: str, kind: type, values: dict[str, Any]) -> None:
+    """Raise ValueError for values of other types than their fields are declared with."""
+    for field, value in values.items():
+        declared = _types(kind)[field]
+        if not _is_of(value, declared):
+            wanted = getattr(declared, "__name__", declared) if not get_args(declared) else declared
+            raise ValueError(f"{name}: got {prefix}{field} of {type(value).__name__}, expected {wanted}")
+
+
+def _is_of(value: Any, declared: Any) -> bool:
+    """True if a value has this type, and its items the types that are declared for them."""
+    kind, inner = get_origin(declared), get_args(declared)
+    if kind is UnionType:
+        return any(_is_of(value, each) for each in inner)
+    if kind is dict:
+        return type(value) is dict and all(_is_of(item, inner[1]) for item in value.values())
+    if kind is tuple:  # of any length
+        return type(value) is tuple and all(_is_of(item, inner[0]) for item in value)
+    return declared is Any or type(value) is declared or (declared is float and type(value) is int)
 
 
 def _compare(name, prefix: str, found: set[str], wanted: dict[str, bool]) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from dynamics.printed import printable
 from dynamics.validation import as_choice, as_not_negative
 from trajopt.problem.problem import Problem
 from trajopt.results.records import IterationRecord, Progress, WarmStart
@@ -47,7 +48,7 @@ class IterationLines:
         if not self._begun:
             self._console.print(HEADER, style="bold", markup=False)
         self._begun = True
-        self._console.print(text, markup=False)
+        self._console.print(printable(text), markup=False)
 
     def __call__(self, progress: Progress) -> bool | None:
         """Print the record of the iteration; return the other callback's result."""
