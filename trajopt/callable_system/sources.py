@@ -68,7 +68,7 @@ def check_values(name: str, function: Function, X: np.ndarray, U: np.ndarray) ->
             PointFunction(name, source, function.nx, function.nu, function.ny).evaluate(x, u)
         y = function.evaluate(x, u)
     except NumbaError as error:
-        raise TypeError(f"{name}: numba cannot compile it for x (nx,) and u (nu,) of float64: {error}") from error
+        raise TypeError(f"{name}: numba cannot compile it for x (nx,) and u (nu,) of float64: {error}") from None
     if not (np.array_equal(x, X[:1]) and np.array_equal(u, U[:1])):
         raise ValueError(f"{name}: changes its arguments in place, expected a new array")
     if not np.isfinite(y).all():
@@ -101,9 +101,10 @@ def why_not_complex(function: Function, scale: np.ndarray, X: np.ndarray, U: np.
     X, U = X[valid], U[valid]
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # of numpy, where an imaginary part is dropped
+            warnings.simplefilter("ignore")
+            warnings.simplefilter("error", np.exceptions.ComplexWarning)  # where an imaginary part is dropped
             got = ComplexStep(function, scale).jacobians(X, U)
-    except (TypeError, ValueError, AttributeError, Warning, NumbaError, *ARITHMETIC) as error:
+    except Exception as error:  # whatever it is, real numbers did not raise it, neither in numba nor in the function
         return f"does not accept complex numbers ({type(error).__name__})"
     wanted = FiniteDifferences(function, scale).jacobians(X, U)
     valid = np.isfinite(wanted).all(axis=(1, 2))
