@@ -28,7 +28,6 @@ from trajopt.callable_system.derivatives import (
     relative_noise,
 )
 from trajopt.callable_system.functions import (
-    ARITHMETIC,
     BatchFunction,
     CompiledFunction,
     Function,
