@@ -25,7 +25,7 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.objective import first_not_finite, number_name
+from trajopt.problem.objective import all_finite, first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import ConstraintReport, Status, WarmStart
@@ -440,13 +440,47 @@ def _with_second_solve(loop: Loop, state: State, start: Iterate, callback: Callb
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
         state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
+    kept = found
+    if first.limits is not None and found.status not in (Status.CONVERGED, Status.INFEASIBLE):
+        kept = _within_limits(again, found, first.limits)
     first_wins = state.status in (Status.CONVERGED, Status.INFEASIBLE)
-    first_wins = first_wins or loop.rank(state) <= again.rank(found)
-    if first_wins and found.status is not Status.CONVERGED:
+    first_wins = first_wins or kept is None or loop.rank(state) <= again.rank(kept)
+    if kept is None or (first_wins and found.status is not Status.CONVERGED):
         formulation.close()
         return loop, _of_both(loop, state, found)
     first.close()
-    return again, _of_both(again, found, state)
+    return again, _of_both(again, kept, state)
+
+
+def _within_limits(loop: Loop, state: State, limits: Limits) -> State | None:
+    """The state of a solve whose limits of controls are rows, which it has not met yet: with a rollout of the controls,
+    clipped, or of its policy about them, whichever is better; None if neither is finite."""
+    formulation, (xs, us, *_) = loop.formulation, state.model.iterate
+    nearest = us.clip(*limits)
+    if np.array_equal(nearest, us):
+        return state
+    rollouts = [formulation.start(nearest, None)]
+    if state.direction is not None:
+        K = formulation.policy(state.model, state.direction.sweep)[1]
+        states, controls = closed_loop(formulation.problem, xs, us, np.zeros_like(us), K, None, limits)
+        if all_finite(states[0]) and all_finite(controls[0]):
+            closed = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"))
+            rollouts.append(closed._replace(gaps=None))
+    found = []
+    for iterate in rollouts:
+        if math.isfinite(iterate.cost):
+            model = loop.constraints.expand(iterate, False, None, state.multipliers)
+            if math.isfinite(loop.constraints.violation(model)):
+                found.append(state._replace(model=model))
+    if not found:
+        return None
+    best = min(found, key=loop.rank)
+    way = find_direction(formulation, best.model, state.regularization, False)
+    if way.direction is not None:
+        best = best._replace(model=way.model, direction=way.direction)
+    if state.status is None:
+        return best
+    return loop.ended(best._replace(log=state.log[: state.tried], status=None), state.status)
 
 
 def _of_both(loop: Loop, state: State, other: State) -> State:
@@ -481,7 +515,7 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=status.message + (f" {saddle}" if saddle else "") + _accuracy(formulation, state),
+        message=" ".join(filter(None, (status.message, saddle, *_remarks(formulation, state)))),
         iterations=len(state.log) - 1,
         k=k,
         K=K,
@@ -498,10 +532,18 @@ def _solution(
     )
 
 
-def _accuracy(formulation: Formulation, state: State) -> str:
-    """Message: to which accuracy the cost of a converged solve is known, where the dynamics are noisy; else empty."""
-    uncertain = noise(formulation.problem, state.model) if state.status is Status.CONVERGED else 0.0
-    return f" Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}." if uncertain > 0.0 else ""
+def _remarks(formulation: Formulation, state: State) -> tuple[str, str]:
+    """Messages: to which accuracy the cost of a converged solve is known, where the dynamics are noisy; and by how much
+    controls exceed limits that are rows, where a solve ended before these were met.  Else empty."""
+    problem, us = formulation.problem, state.model.iterate.us
+    if state.status is Status.CONVERGED:
+        uncertain = noise(problem, state.model)
+        told = f"Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}."
+        return told if uncertain > 0.0 else "", ""
+    if formulation.limits is not None or problem.control_limits is None:
+        return "", ""
+    excess = float(np.abs(us - us.clip(*problem.control_limits)).max())
+    return "", f"Its controls exceed their limits by up to {excess:.2g}." if excess > 0.0 else ""
 
 
 def _policy(
