@@ -43,6 +43,7 @@ from trajopt.callable_system.sources import (
     check_values,
     make_function,
     make_source,
+    may_have_kinks,
     sample_points,
     up_to_date,
     with_library,
@@ -202,6 +203,11 @@ class FunctionResidual:
     def derivative_source(self) -> str:
         """Where derivatives come from."""
         return self._source.name
+
+    @property
+    def may_have_kinks(self) -> bool:
+        """False if the function was traced, and has no condition and no abs, min, max or the like on its way."""
+        return may_have_kinks(self._source)
 
     @property
     def why_in_python(self) -> str:

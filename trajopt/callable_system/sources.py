@@ -219,6 +219,11 @@ class TracedDerivatives:
         return self.tapes.hessian_products(plain(X), plain(U), plain(mu))
 
 
+def may_have_kinks(source: DerivativeSource) -> bool:
+    """True unless the function has been traced and its trace is smooth."""
+    return not isinstance(source, TracedDerivatives) or source.expressions.may_have_kinks
+
+
 def up_to_date(source: DerivativeSource, X: np.ndarray, U: np.ndarray, Y: np.ndarray | None = None) -> DerivativeSource:
     """The source, or what takes the place of a trace that is not the function's at a knot in the middle; Y (K, ny) are
     values of the trace."""

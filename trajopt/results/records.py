@@ -40,7 +40,7 @@ _MESSAGES = {
     Status.MAX_ITERATIONS: "The limit of iterations was reached before the predicted decrease and the violation of "
     "constraints fell below their tolerances.",
     Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization: "
-    "what is left to gain is rounding, or there is a kink, or derivatives are wrong; explain() says what fits.",
+    "what is left to gain is rounding, or functions change too abruptly there; explain() says what fits.",
     Status.NOT_POSITIVE_DEFINITE: "Quu is not positive definite even with the largest regularization.",
     Status.INVALID_DERIVATIVES: "The derivatives of the dynamics or of a cost are not finite at the last iterate.",
     Status.NOT_FINITE: "Every step from the last iterate, however short, leads to a state, a cost or a constraint that "
