@@ -129,7 +129,10 @@ def advice(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -
             yield "limits or a barrier that keep trajectories clear of where that is so, or a start farther from it"
             yield "make it finite there, with a large cost in place of NaN or Inf"
         case Status.DIVERGED:
-            yield "start from other controls: smaller ones, or those that hold the initial state"
+            if solution.us.any():
+                yield "start from other controls: smaller ones, or those that hold the initial state"
+            else:
+                yield "start from other controls than zeros: us_init=, inside of where functions are finite"
             yield "start from states, which needs no rollout: solver.solve(problem, xs=...)"
             yield f"a smaller time step or another integrator for {system}"
         case Status.INFEASIBLE:

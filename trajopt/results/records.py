@@ -58,8 +58,9 @@ _MESSAGES = {
 # --------------------------------------------------------------------------------------------
 # Parts of a solution besides its arrays: iterations, constraints, and warm starts.
 
-GIVEN, WARM, HELD = "given", "warm", "held"
-"""Start of a solve: the arguments' or the problem's own; a warm start; the initial state at every knot."""
+GIVEN, WARM, HELD, MIDDLE, STILL = "given", "warm", "held", "middle", "quasi_static"
+"""Start of a solve: the arguments' or the problem's own; a warm start; the initial state at every knot; the middle of
+limits; controls that hold the initial state."""
 
 
 class IterationRecord(NamedTuple):
