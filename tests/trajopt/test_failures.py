@@ -397,6 +397,22 @@ def test_an_infinite_slope_at_the_first_controls():
     assert DDP().solve(free).status == "invalid_derivatives"
 
 
+@pytest.mark.parametrize("solver", [ILQR(), DDP()])
+def test_steps_onto_the_edge_of_a_domain_are_no_end(solver):
+    """A step is clipped to controls of zero, whose root has no finite slope; the optimum is away from there."""
+    system = CallableSystem(lambda x, u: (x[0] + 0.1 * np.sqrt(u[0]),), nx=1, nu=1, dt=0.1, u_example=[1.0])
+    goal, bounds, us = StateCost(system, [0.7], 10.0), ControlBounds(0.0, 4.0), np.full((10, 1), 2.0)
+    problem = Problem(system, [0.0], 10, [ControlCost(0.1)], [goal], [bounds], us_init=us)
+    solution, near = solver.solve(problem), solver.solve(problem, us=np.full((10, 1), 0.5))
+    assert near.converged and near.log[0].cost < 0.02
+    assert solution.converged and solution.us.min() > 0.4 and solution.start == "given"
+    assert solution.cost == pytest.approx(near.cost, rel=1e-9)
+    batch = solver.prepare(problem).solve_batch(np.zeros((2, 1)))
+    assert (batch.us == solution.us).all()
+    first = replace(solver, max_iterations=1).solve(problem)
+    assert first.us.min() == 0.0 and np.isfinite(first.cost)
+
+
 def test_a_solve_without_an_end_is_made_again_from_controls_that_hold_the_initial_state():
     """Speed over distance is singular where a cart stops, as it does without a force."""
     def cart(x, u):

@@ -352,7 +352,8 @@ def solve(
         found = _from_the_middle(problem, options, curvature, callback, time_limit)
         if found is not None:
             return found
-    if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
+    unfinished = state.status is None or (state.status in FAILED and state.tried < options.max_iterations)
+    if (twice and unfinished) or _ended_at_an_edge(loop, state):
         first, still = loop, _still_start(formulation) if by_default else None
         loop, state = _with_second_solve(loop, state, still or iterate, callback)
         if loop is not first and still is not None:
@@ -379,6 +380,15 @@ def _from_the_middle(
         if found.status != Status.DIVERGED and (found.iterations or found.status != Status.INVALID_DERIVATIVES):
             return replace(found, start=MIDDLE)
     return None
+
+
+def _ended_at_an_edge(loop: Loop, state: State) -> bool:
+    """True if steps ended where a control is at its limit and derivatives are not finite, as that of a root at zero,
+    which iterates need not touch where limits are rows."""
+    options, limits, us = loop.options, loop.formulation.limits, state.model.iterate.us
+    if state.status is not Status.INVALID_DERIVATIVES or limits is None or options.soft_penalty > 0.0:
+        return False
+    return 0 < state.tried < options.max_iterations and bool(((us == limits[0]) | (us == limits[1])).any())
 
 
 def _still_start(formulation: Formulation) -> Iterate | None:
@@ -463,7 +473,8 @@ def past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[S
 # the first penalty is large.  That is worse for most problems, so it comes second, and in turns with the first solve,
 # which may be slow and yet converge.  It begins where the first one began; or, in place of zeros, with controls that
 # hold the initial state: all of 24 carts are solved so whose speed over distance is singular where they stop, as they
-# do without a force, and 10 of them from zeros alone.
+# do without a force, and 10 of them from zeros alone.  Solves whose clipped controls end at the edge of a domain are
+# made again so, too.
 
 
 TURN = 200
