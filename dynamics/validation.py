@@ -70,9 +70,10 @@ def has_mask(value: object) -> bool:
 
 
 def _has_mask(value: object) -> bool:
-    if isinstance(value, (list, tuple)):
-        return any(map(_has_mask, value))
-    return isinstance(value, np.ma.MaskedArray)
+    if not isinstance(value, (list, tuple)):
+        return isinstance(value, np.ma.MaskedArray)
+    kinds = set(map(type, value))  # a few, of many numbers
+    return any(issubclass(kind, (list, tuple, np.ma.MaskedArray)) for kind in kinds) and any(map(_has_mask, value))
 
 
 def check_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) -> np.ndarray:

@@ -229,7 +229,7 @@ def _for_functions(problem: Problem | None, system: str) -> Iterator[str]:
     doubtful = problem is None or _may_be_wrong(problem.system)
     if doubtful:
         yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
-    if doubtful or any(_may_be_wrong(term.cost) for term in problem.objective.terms):
+    if doubtful or problem is None or any(_may_be_wrong(term.cost) for term in problem.objective.terms):
         yield "trajopt.check_derivatives(cost, system=system): so may a cost"
     if problem is not None and any(_may_be_wrong(one.residual) for one in problem.residual_constraints):
         yield "trajopt.check_derivatives(residual, system=system): so may the residual of a constraint"
