@@ -360,7 +360,7 @@ def saving(bounds, **options):
     at the end: spending nothing, as by default, is infinitely bad."""
     system = CallableSystem(
         xdot=lambda x, u: (0.02 * x[0] + 2.0 - u[0], -np.exp(-0.05 * x[2]) * np.log(u[0]), 1.0),
-        nx=3, nu=1, dt=0.2, u_example=[1.0],
+        nx=3, nu=1, dt=0.2, u_example=[1.5],
     )  # fmt: skip
     inf = np.inf
     spent = trajopt.StateBounds(system, [0.0, -inf, -inf], [0.0, inf, inf], at="terminal")
@@ -381,6 +381,9 @@ def test_controls_at_the_edge_of_a_domain_are_moved_into_the_middle_of_limits(bo
     assert given.status == "diverged" and "other controls than zeros" in " ".join(given.explain().split())
     negative = replace(problem, us_init=np.full((40, 1), -1.0), constraints=problem.constraints[1:])
     assert DDP().solve(negative).status == "diverged"
+    free = DDP().solve(replace(problem, constraints=problem.constraints[1:]))
+    assert free.start == "example" and free.cost == pytest.approx(inside.cost, rel=1e-8)
+    assert "the controls of an example" in " ".join(free.explain().split())
     batch = DDP().prepare(problem).solve_batch(np.tile(problem.x0, (2, 1)))
     assert (batch.cost == solution.cost).all()
 
@@ -393,7 +396,10 @@ def test_an_infinite_slope_at_the_first_controls():
     solution, inside = DDP().solve(problem), DDP().solve(problem, us=np.ones((10, 1)))
     assert solution.start == "middle" and solution.converged and inside.converged
     assert solution.cost == pytest.approx(inside.cost, rel=1e-9)
-    free = replace(problem, constraints=[])
+    from_example = DDP().solve(replace(problem, constraints=[]))
+    assert from_example.start == "example" and from_example.converged
+    nowhere = CallableSystem(lambda x, u: (x[0] + 0.1 * np.sqrt(u[0]),), nx=1, nu=1, dt=0.1)
+    free = replace(problem, system=nowhere, terminal_costs=[StateCost(nowhere, [1.8], 10.0)], constraints=[])
     assert DDP().solve(free).status == "invalid_derivatives"
 
 

@@ -196,13 +196,18 @@ class FunctionResidual:
         component_names: tuple[str, ...],
     ) -> None:
         self.nr, self.name, self.component_names = function.ny, name, component_names
-        self._nx, self._nu = function.nx, function.nu
+        self._nx, self._nu, self._u_example = function.nx, function.nu, samples[1][0].copy()
         self._function, self._source = function, make_source(function, request, *samples)
 
     @property
     def derivative_source(self) -> str:
         """Where derivatives come from."""
         return self._source.name
+
+    @property
+    def u_example(self) -> np.ndarray:
+        """The example (nu,) given for the controls; zeros by default, of no length for a function r(x)."""
+        return self._u_example.copy()
 
     @property
     def may_have_kinks(self) -> bool:

@@ -343,6 +343,11 @@ class CallableSystem(ClosedLoopRollouts):
         return self._source.name
 
     @property
+    def u_example(self) -> np.ndarray:
+        """The example (nu,) given for the controls; zeros by default."""
+        return self._examples[1][0].copy()
+
+    @property
     def may_have_kinks(self) -> bool:
         """False if the function was traced, and has no condition and no abs, min, max or the like on its way."""
         return may_have_kinks(self._source)

@@ -58,9 +58,9 @@ _MESSAGES = {
 # --------------------------------------------------------------------------------------------
 # Parts of a solution besides its arrays: iterations, constraints, and warm starts.
 
-GIVEN, WARM, HELD, MIDDLE, STILL = "given", "warm", "held", "middle", "quasi_static"
+GIVEN, WARM, HELD, MIDDLE, STILL, EXAMPLE = "given", "warm", "held", "middle", "quasi_static", "example"
 """Start of a solve: the arguments' or the problem's own; a warm start; the initial state at every knot; the middle of
-limits; controls that hold the initial state."""
+limits; controls that hold the initial state; those of a function's example."""
 
 
 class IterationRecord(NamedTuple):

@@ -28,7 +28,7 @@ from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.objective import all_finite, first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
-from trajopt.results.records import MIDDLE, STILL, ConstraintReport, Status, WarmStart
+from trajopt.results.records import EXAMPLE, MIDDLE, STILL, ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
@@ -57,6 +57,7 @@ from trajopt.solvers.program import MADE
 from trajopt.solvers.real_time import RealTimeIteration
 from trajopt.solvers.start import (
     FirstIterate,
+    example_controls,
     first_iterate,
     fitted,
     given_trajectory,
@@ -328,7 +329,7 @@ def solve(
     if known and rows is not None and not real_time_iteration:
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
-        found = _from_the_middle(problem, options, curvature, callback, time_limit) if by_default else None
+        found = _from_elsewhere(problem, options, curvature, callback, time_limit) if by_default else None
         return found or _diverged(formulation, iterate)
     if rows is not None and warm is not None:
         rows, multipliers, more = taken_over(problem, warm, rows, iterate)
@@ -348,16 +349,18 @@ def solve(
         loop = RealTimeIteration(*of_loop, costate=costate, warm=multipliers is not None)
     twice = isinstance(constraints, AugmentedLagrangian) and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
-    if by_default and state.status is Status.INVALID_DERIVATIVES and state.tried == 0:
-        found = _from_the_middle(problem, options, curvature, callback, time_limit)
-        if found is not None:
-            return found
     unfinished = state.status is None or (state.status in FAILED and state.tried < options.max_iterations)
     if (twice and unfinished) or _ended_at_an_edge(loop, state):
         first, still = loop, _still_start(formulation) if by_default else None
         loop, state = _with_second_solve(loop, state, still or iterate, callback)
         if loop is not first and still is not None:
             start = start._replace(kind=STILL)
+    left_for_others = options.max_iterations - state.tried
+    if by_default and left_for_others > 0 and state.status in (Status.INVALID_DERIVATIVES, Status.NOT_FINITE):
+        others = replace(options, max_iterations=left_for_others)
+        found = _from_elsewhere(problem, others, curvature, callback, time_limit)
+        if found is not None and (found.converged or not state.tried):
+            return found
     saddles = ""
     if curvature.escape and options.soft_penalty == 0.0 and not real_time_iteration:
         state, saddles = past_saddles(loop, state, callback)
@@ -369,17 +372,22 @@ def solve(
     return solution
 
 
-def _from_the_middle(
+def _from_elsewhere(
     problem: Problem, options: LoopOptions, curvature: Curvature, callback: Callback | None, time_limit: float | None
 ) -> Solution | None:
-    """The solution from the middle of limits, None where that leads nowhere, too."""
-    us, states = middle_controls(problem), middle_states(problem)
-    starts = [None] * (not np.array_equal(us, problem.us_init)) + [states] * (states is not None)
-    for xs in starts:
+    """The solution from the middle of limits, or from the controls of an example, in place of zeros, the first one that
+    converges, else the first one with a step; None where all lead nowhere."""
+    us, states, example, best = middle_controls(problem), middle_states(problem), example_controls(problem), None
+    starts = [(us, None, MIDDLE)] if us.any() else []
+    starts += [] if states is None else [(us, states, MIDDLE)]
+    starts += [] if example is None else [(example, None, EXAMPLE)]
+    for us, xs, kind in starts:
         found = solve(problem, options, curvature, us, xs, callback, None, time_limit)
-        if found.status != Status.DIVERGED and (found.iterations or found.status != Status.INVALID_DERIVATIVES):
-            return replace(found, start=MIDDLE)
-    return None
+        if found.converged:
+            return replace(found, start=kind)
+        if best is None and found.status != Status.DIVERGED and found.iterations:
+            best = replace(found, start=kind)
+    return best
 
 
 def _ended_at_an_edge(loop: Loop, state: State) -> bool:

@@ -11,8 +11,9 @@ solve to close.  Controls that keep the constraints where the held state violate
 
 Where zeros, a problem's first controls by default, lead nowhere, the middle of its limits is tried: controls in the
 middle where both limits are finite, else at a distance of one from a single limit that they touch, rolled out; then
-with states x0 at every knot, but for components in the middle of finite `StateBounds`.  That is done where the start,
-or a derivative there, is not finite.  Where the solve comes to no end, a second one (`trajopt.solvers.solve`) begins
+with states x0 at every knot, but for components in the middle of finite `StateBounds`; and the controls of the example
+at which a function was tried (`u_example`).  That is done where the start, or a derivative there, is not finite, or
+where the solve ends at such a point.  Where the solve comes to no end, a second one (`trajopt.solvers.solve`) begins
 with controls that hold the initial state: those of the system itself (`quasi_static`), or else by Gauss-Newton steps
 
     min_u |W (f(x0, u) - x0)|^2,       W = diag(|fu_i|),
@@ -173,6 +174,19 @@ def middle_states(problem: Problem) -> np.ndarray | None:
         away[:, at] = limited
         xs[knots], found = system.integrate(reference, away), True
     return xs if found else None
+
+
+def example_controls(problem: Problem) -> np.ndarray | None:
+    """The controls (N, nu) of the first example that is not zero, of the system or of a residual, within their limits;
+    None where there is none."""
+    system, nu = problem.system, problem.system.nu
+    terms = [getattr(term.cost, "residual", None) for term in problem.objective.terms]
+    for part in (system, *terms, *(constraint.residual for constraint in problem.residual_constraints)):
+        u = getattr(part, "u_example", None)
+        if u is not None and u.shape == (nu,) and u.any():
+            us = np.tile(u, (problem.horizon, 1))
+            return us if problem.control_limits is None else us.clip(*problem.control_limits)
+    return None
 
 
 def still_controls(problem: Problem) -> np.ndarray | None:
