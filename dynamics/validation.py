@@ -43,19 +43,37 @@ def _shape_text(shape: tuple[int | None, ...]) -> str:
 
 
 def as_floats(name: str, value: Any, expected: str = "an array of real numbers") -> np.ndarray:
-    """C-contiguous float64 array of real numbers, of any shape and possibly not finite; booleans are no numbers.
+    """C-contiguous float64 array of real numbers, of any shape and possibly not finite; booleans are no numbers, and
+    what masked arrays hide is none.
 
     The caller's own array where that already fits; WrongTypeError names the argument.
     """
     if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.c_contiguous:
         return value
     try:
-        array = np.asarray(value)
+        array = None if has_mask(value) else np.asarray(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise WrongTypeError(f"{name}: got {_shown(value)}, expected {expected}") from error
+    if array is None:
+        raise WrongTypeError(f"{name}: got a masked array, expected {expected} without a mask, as of array.filled(...)")
     if array.dtype.kind not in "fiu":
         raise WrongTypeError(f"{name}: got {_shown(value)}, expected {expected}")
     return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
+
+
+def has_mask(value: object) -> bool:
+    """True for a masked array, whose mask numpy drops in silence, and for a list with one in it."""
+    try:
+        return _has_mask(value)
+    except RecursionError:
+        return False
+
+
+def _has_mask(value: object) -> bool:
+    if not isinstance(value, (list, tuple)):
+        return isinstance(value, np.ma.MaskedArray)
+    kinds = set(map(type, value))  # a few, of many numbers
+    return any(issubclass(kind, (list, tuple, np.ma.MaskedArray)) for kind in kinds) and any(map(_has_mask, value))
 
 
 def check_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) -> np.ndarray:

@@ -16,7 +16,7 @@ from dynamics.algorithms.mass_matrix import mass_matrix
 from dynamics.model.knot_driver import knot_driver, nb, nv
 from dynamics.model.model import RigidBodyModel, check_model
 from dynamics.simd import kernel
-from dynamics.validation import as_array
+from dynamics.validation import as_array, has_mask
 
 
 class HybridDynamics(NamedTuple):
@@ -152,9 +152,13 @@ def completed(
 
 def as_choice(name: str, value: ArrayLike, n: int) -> np.ndarray:
     """A boolean array (n,); ValueError otherwise."""
-    chosen = np.asarray(value)
+    try:
+        chosen = np.empty(0) if has_mask(value) else np.asarray(value)
+    except ValueError:  # rows of different lengths
+        chosen = np.empty(0)
     if chosen.shape != (n,) or chosen.dtype != bool:
-        raise ValueError(f"{name}: got shape {chosen.shape}, dtype {chosen.dtype}, expected ({n},) booleans")
+        got = f"shape {chosen.shape}, dtype {chosen.dtype}" if chosen.size else type(value).__name__
+        raise ValueError(f"{name}: got {got}, expected ({n},) booleans")
     return chosen
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.content import ByContent
-from dynamics.validation import as_array, as_not_negative
+from dynamics.validation import as_array, as_not_negative, has_mask
 
 
 class Shape(ByContent):
@@ -162,7 +162,7 @@ class Mesh(Shape):
 
 def _triangles(faces: ArrayLike, count: int) -> np.ndarray:
     array = np.asarray(faces)
-    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != 3:
+    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != 3 or has_mask(faces):
         raise ValueError(f"faces: got shape {array.shape} of {array.dtype}, expected whole numbers (any, 3)")
     if array.size and not (array.min() >= 0 and array.max() < count):
         raise ValueError(f"faces: got indices {array.min()} to {array.max()}, expected those of {count} vertices")

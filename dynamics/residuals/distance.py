@@ -545,6 +545,7 @@ class MovingObstacles(KernelResidual):
     """
 
     places: Mapping[str, Any]
+    may_have_kinks = True  # where other points are nearest
     _found: dict[str, Targets]
     _moving = "places"
 

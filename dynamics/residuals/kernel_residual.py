@@ -36,7 +36,7 @@ from dynamics.simd.lane_blocks import (
 )
 from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.simd.sizes import Size
-from dynamics.validation import as_array, as_floats, as_placement, check_finite
+from dynamics.validation import as_array, as_floats, as_placement, check_finite, has_mask
 
 # --------------------------------------------------------------------------------------------
 # Targets of residuals: one for all knots of a problem, one for each of them, or a function of time.
@@ -137,7 +137,7 @@ def _placements(name: str, value: Any) -> Targets:
 def _dimensions(value: Any) -> int | None:
     """Dimensions of an array-like, None of what is no array."""
     try:
-        return np.ndim(value)
+        return None if has_mask(value) else np.ndim(value)
     except ValueError:
         return None
 

@@ -15,6 +15,8 @@ at rest: there their derivatives are taken as zero, with which drag |v| v, smoot
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from dynamics.tape.graph import Graph
@@ -76,14 +78,22 @@ def _inverse(x: Symbol, of: Symbol | None = None) -> Symbol:
 
 def _has_tip(x: Symbol) -> bool:
     """True if x is a sum of squares, whose root has a tip at zero."""
-    graph, todo = x.graph, [x.index]
+    graph = x.graph
+    return all(
+        graph.values.get(i, -1.0) >= 0.0 or graph.operations[i] == "absolute" or _is_square(graph, i)
+        for i in _addends(x)
+    )
+
+
+def _addends(x: Symbol) -> Iterator[int]:
+    """The nodes that add up to x."""
+    todo = [x.index]
     while todo:
         i = todo.pop()
-        if graph.operations[i] == "add":
-            todo += graph.arguments[i]
-        elif not (graph.values.get(i, -1.0) >= 0.0 or graph.operations[i] == "absolute" or _is_square(graph, i)):
-            return False
-    return True
+        if x.graph.operations[i] == "add":
+            todo += x.graph.arguments[i]
+        else:
+            yield i
 
 
 def _is_square(graph: Graph, i: int) -> bool:
@@ -96,6 +106,25 @@ def _is_square(graph: Graph, i: int) -> bool:
         elif graph.values.get(j, -1.0) < 0.0:
             single ^= {j}
     return not single
+
+
+KINKED = {"absolute", "sign", "maximum", "minimum", "less", "select", "mod"}
+"""Operations with a kink or a jump, those of conditions among them."""
+
+
+def may_have_kinks(y: np.ndarray) -> bool:
+    """True if expressions contain a condition, another operation with a kink or a jump, or the root of a sum of squares
+    that may vanish."""
+    made = [x for x in y.flat if isinstance(x, Symbol)]
+    for i in made[0].graph.needed([x.index for x in made]) if made else ():
+        graph = made[0].graph
+        if graph.operations[i] in KINKED:
+            return True
+        if graph.operations[i] in ("sqrt", "power"):
+            inside = Symbol(graph, graph.arguments[i][0])
+            if _has_tip(inside) and not any(graph.values.get(j, 0.0) > 0.0 for j in _addends(inside)):
+                return True
+    return False
 
 
 def _partials(graph: Graph, i: int) -> list[tuple[int, Symbol | float]]:

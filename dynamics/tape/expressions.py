@@ -11,7 +11,7 @@ import numpy as np
 
 from dynamics.simd.prepared_calls import PreparedLaunch
 from dynamics.tape import interpreter
-from dynamics.tape.calculus import hessian, jacobian
+from dynamics.tape.calculus import hessian, jacobian, may_have_kinks
 from dynamics.tape.graph import Graph, Untraceable
 from dynamics.tape.program import LONGEST, Program, assemble
 from dynamics.tape.symbol import indices_of, numbered, symbols
@@ -46,6 +46,11 @@ class Expressions:
         self.mu = symbols(self.graph, len(self.y))
         self._leaves = indices_of(self.graph, np.concatenate([self.x, self.u, self.mu]))
         self.content = nx, nu, self.graph.content(indices_of(self.graph, self.y))
+
+    @cached_property
+    def may_have_kinks(self) -> bool:
+        """False if y is smooth wherever it is finite."""
+        return may_have_kinks(self.y)
 
     @cached_property
     def J(self) -> np.ndarray:

@@ -138,7 +138,7 @@ TABLE += [
           xs=INNER, us=arrays(3, 2, finite=False), lam=arrays(3, 4, finite=False)),
     *rows("random_configuration", of_arm("random_configuration"), rng=(*KINDS, np.random)),
     *rows("hybrid_dynamics", of_arm("hybrid_dynamics"), {**QV, "a": Z, "tau": Z, "prescribed": [True, False]},
-          model=KINDS),
+          model=KINDS, prescribed=(*arrays(2)[1:10], np.ma.masked_array([True, False], [False, True]))),
     *rows("parameters", of_arm("parameter_derivatives"), {**QV, "a": Z}, model=KINDS, inertial=arrays(2, 10)[1:]),
     *rows(
         "wrenches", of_arm("inverse_dynamics"), {**QV, "a": Z}, external_wrenches=WRENCHES, wrench_reference=CHOICES

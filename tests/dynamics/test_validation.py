@@ -58,6 +58,16 @@ def test_arrays_are_the_callers_own_unless_a_copy_is_asked_for():
     assert as_array("name", given.T).flags.c_contiguous and as_array("name", [1, 2]).dtype == np.float64
 
 
+@pytest.mark.parametrize("given", [
+    np.ma.masked_array([1.0, 2.0], [False, True]), np.ma.masked_array([1, 2]), [np.ma.masked, 1.0],
+    [np.ma.masked_array([1.0, 2.0], True)], (([1.0], np.ma.masked_array([2.0], True)),),
+])  # fmt: skip
+def test_masks_are_not_dropped(given):
+    """Where nothing is hidden, too: whether code runs does not depend on the numbers."""
+    with pytest.raises(WrongTypeError, match=r"name: got a masked array, expected an array of real numbers without a"):
+        as_array("name", given)
+
+
 def test_what_cannot_be_shown_is_named_all_the_same():
     deep = []
     for _ in range(5000):

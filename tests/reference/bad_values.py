@@ -11,10 +11,11 @@ THING = object()
 ENDLESS: list = []
 """A list that contains itself, down which numpy goes until the stack ends, unless asked for the shape first."""
 ENDLESS.append(ENDLESS)
-NUMBERS = (None, "text", THING, np.nan, np.inf, [1.0, 2.0], 1j, True, [], ENDLESS)
+MASKED = np.ma.masked_array(1.0, mask=True)
+NUMBERS = (None, "text", THING, np.nan, np.inf, [1.0, 2.0], 1j, True, [], ENDLESS, MASKED)
 AT_LEAST_ZERO = (*NUMBERS, -1.0)
 POSITIVE = (*AT_LEAST_ZERO, 0.0)
-WHOLE = (None, "text", THING, np.nan, np.inf, 1.5, [1], 1j, True, -1, ENDLESS)
+WHOLE = (None, "text", THING, np.nan, np.inf, 1.5, [1], 1j, True, -1, ENDLESS, MASKED)
 FLAGS = (None, "text", THING, 3, np.nan, [])
 KINDS = (None, "text", THING, 3.0, [])
 NAMES = (None, "", 3, THING, b"x", ["a"], {}, "nonsense")
@@ -29,12 +30,12 @@ PLACEMENTS = (
 
 def arrays(*shape: int, finite: bool = True) -> tuple:
     """Instead of an array of this shape; if its entries are looked at, also one with NaN, and one with Inf."""
-    nan, inf = np.ones(shape), np.ones(shape)
+    nan, inf, masked = np.ones(shape), np.ones(shape), np.ma.masked_less(np.ones(shape), 2.0)
     nan.flat[-1], inf.flat[0] = np.nan, np.inf
     wrong = (
         None, "text", THING, np.ones([n + 1 for n in shape]), np.ones((*shape, 1, 1)), 1j * np.ones(shape), [], 3.0,
         [["a"]], ENDLESS, [ENDLESS, 1.0], np.ones(shape) > 0.0, [THING] * shape[0], np.full(shape, "a"),
-        [[1.0], [2.0, 3.0]],
+        [[1.0], [2.0, 3.0]], masked, list(masked),
     )  # fmt: skip
     return (*wrong, nan, inf) if finite else wrong
 

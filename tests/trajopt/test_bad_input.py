@@ -16,6 +16,7 @@ from tests.reference.bad_values import (
     ENDLESS,
     FLAGS,
     KINDS,
+    MASKED,
     NUMBERS,
     THING,
     WHOLE,
@@ -31,6 +32,7 @@ SYSTEM = Pendulum()
 TEXTS = (3, THING, ["a"], b"x")
 NOT_NUMBERS = (
     "text", THING, ENDLESS, "3", ["1", "2"], 1j, 1j * np.ones(2), True, np.ones(2) > 0.0, [], [[1.0], [2.0, 3.0]], {},
+    MASKED, np.ma.masked_array(np.ones(2), [False, True]),
 )  # fmt: skip
 """In place of a number, or of two."""
 
@@ -52,9 +54,12 @@ class Angles:
 
 RESIDUALS = (*KINDS, Angles)
 RATES, JERKS = trajopt.ControlRateSystem(SYSTEM), trajopt.JerkSystem(SYSTEM)
-PLACES = ("text", THING, [], [[1]], np.nan, np.inf, True, 1j, [True], ["a"], [2, 1], slice("a"), slice(0, 9, 0))
+PLACES = (
+    "text", THING, [], [[1]], np.nan, np.inf, True, 1j, [True], ["a"], [2, 1], slice("a"), slice(0, 9, 0),
+    np.ma.masked_array([1, 2], [False, True]),
+)  # fmt: skip
 """In place of `at`."""
-ONE = (*NOT_NUMBERS[:5], 1j, True, [[1.0], [2.0, 3.0]], np.nan, [1.0, 2.0])
+ONE = (*NOT_NUMBERS[:5], 1j, True, [[1.0], [2.0, 3.0]], np.nan, MASKED, [1.0, 2.0])
 """In place of one number."""
 STIFFNESS = (*ONE, -1.0)
 """In place of a number for each of one joint that is not negative."""
@@ -107,7 +112,13 @@ def of_doubling(method):
     return lambda **given: getattr(doubling(), method)(**given)
 
 
-RETURNED = tuple(lambda x, u, y=y: y for y in (None, "a", [1.0], 1j * np.ones(2), [True, False], ["1", "2"], 1.0))
+RETURNED = tuple(
+    lambda x, u, y=y: y
+    for y in (
+        None, "a", [1.0], 1j * np.ones(2), [True, False], ["1", "2"], 1.0,
+        np.ma.masked_array(np.ones(2), [False, True]),
+    )
+)  # fmt: skip
 FREE = trajopt.FreeDurationSystem(doubling_time(), 5)
 X, U, XS, US = np.zeros(2), np.zeros(1), np.zeros((4, 2)), np.zeros((3, 1))
 TABLE = [
@@ -138,7 +149,7 @@ TABLE = [
     *rows("ControlRateBounds", trajopt.ControlRateBounds, {"system": RATES, "lower": -1.0, "upper": 1.0},
           system=(*KINDS, SYSTEM), lower=ONE, upper=ONE, name=TEXTS, at=(*PLACES, None)),
     *rows("ControlRateCost", trajopt.ControlRateCost, {"system": RATES, "weights": 1.0}, system=(*KINDS, SYSTEM),
-          weights=(*NOT_NUMBERS[:-2], -1.0), at=PLACES),
+          weights=(*NOT_NUMBERS, -1.0), at=PLACES),
     *rows("JerkSystem", trajopt.JerkSystem, system=KINDS),
     *rows("JerkSystem.state", lambda **given: JERKS.state(**given), {"x": [0.1, 0.2]}, x=arrays(2),
           v_before=ONE[1:]),
@@ -160,7 +171,8 @@ TABLE = [
     *rows("SmoothAbs", trajopt.SmoothAbs, scale=NOT_NUMBERS),
     *rows("WeightedQuadratic", trajopt.WeightedQuadratic, matrix=(*NOT_NUMBERS, None, np.ones((2, 3)), -np.eye(2))),
     *rows("Problem", make_problem, system=KINDS, x0=arrays(2), us_init=arrays(5, 1)[1:], xs_init=arrays(6, 2)[1:],
-          name=TEXTS, free_initial_state=("text", THING, 3, 1.0, [2], [1.0], {}, (1.0, -1.0), np.zeros((3, 2))),
+          name=TEXTS, free_initial_state=("text", THING, 3, 1.0, [2], [1.0], {}, (1.0, -1.0), np.zeros((3, 2)),
+                                            np.ma.masked_array([True, True], [False, True])),
           parameters=("text", THING, [1], [0.5])),
     *rows(
         "solve", lambda **given: DDP().solve(**{"problem": problem(), **given}), problem=(*KINDS, SYSTEM),

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pytest
 from numba import njit
+from numba.core.errors import NumbaPerformanceWarning
 
 import problems
 from tests.tolerances import COMPLEX_STEP, IDENTITY, relative_error
@@ -211,6 +212,7 @@ NOT_ANALYTIC = {
     "real part": lambda x, u: np.array([np.real(x[0]) ** 2 + u[0]]),
     "float array": lambda x, u: np.array([x[0] ** 2 + u[0]], dtype=np.float64),
     "arctan2": lambda x, u: np.array([np.arctan2(x[0], 2.0) + u[0]]),
+    "clamped": lambda x, u: np.array([min(max(x[0], -0.1), 2.0) ** 2 + u[0]]),
 }
 
 
@@ -230,6 +232,50 @@ def test_functions_that_take_no_complex_numbers_fall_back_on_differences(functio
         assert check_derivatives(system, x=rng.uniform(0.5, 1.0, (3, 1)), tolerance=1e-7).ok
     with pytest.raises(ValueError, match="derivatives: got 'complex_step' for a function that"):
         quiet(function, nx=1, nu=1, dt=0.1, derivatives="complex_step")
+
+
+TABLE = np.array([0.0, 0.4, -0.2, 0.5])
+
+
+@njit
+def interpolated(x, u):
+    """The table's value between its knots 0, 1, 2, 3, of an index that is clamped to them."""
+    at = min(max(x[0], 0.0), 2.999)
+    i = int(at)
+    return (u[0] + (1.0 - at + i) * TABLE[i] + (at - i) * TABLE[i + 1],)
+
+
+def test_a_table_that_is_read_by_a_clamped_index():
+    """numba has no order of complex numbers, and says so in its own way."""
+    system = CallableSystem(xdot=interpolated, nx=1, nu=1, dt=0.1, integrator="explicit_euler")
+    assert system.derivative_source == "finite_differences"
+    fx, fu = system.linearize(np.array([[0.5], [1.25], [2.5], [0.0]]), np.zeros((3, 1)))
+    assert fx.ravel() == pytest.approx([1.04, 0.94, 1.07], abs=1e-10)
+    assert fu.ravel() == pytest.approx([0.1, 0.1, 0.1], abs=1e-10)
+
+
+def test_what_a_function_raises_for_complex_numbers_alone():
+    """Whatever it is: the same numbers, real, have gone through it."""
+    def checked(x, u):
+        if np.iscomplexobj(x) and float(x[0].real) > -1e6:
+            raise LookupError("of reals only")
+        return (x[0] ** 2 + u[0],) if int(x[0]) > -1000 else (0.0,)
+
+    system = quiet(checked, nx=1, nu=1, dt=0.1)
+    assert system.derivative_source == "finite_differences"
+    assert check_derivatives(system, x=np.full((1, 1), 0.7), tolerance=1e-7).ok
+
+
+def test_what_is_slow_takes_complex_steps():
+    """numba warns of products with strided arrays, for real numbers and for complex ones."""
+    @njit
+    def strided(x, u):
+        A = np.array([[1.0, 7.0], [2.0, 7.0]]) + 0.0 * x[0]
+        return (A[:, ::2] @ x)[:1] * x + u if int(x[0].real) > -1000 else x
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaPerformanceWarning)
+        assert CallableSystem(strided, nx=1, nu=1, dt=0.1).derivative_source == "complex_step"
 
 
 def test_scale_sets_the_steps(rng):

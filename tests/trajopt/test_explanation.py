@@ -547,7 +547,7 @@ def test_an_optimum_to_rounding_is_called_one_whatever_mu():
     assert "Try: take it as it is: the gradient vanishes to rounding" in text(ended)
     assert "derivatives(" not in text(ended) and "kinks" not in text(ended)
     moved = replace(ended, us=np.clip(ended.us + 0.1, 0.0, 1.0))
-    assert "as it is" not in text(moved) and "kinks" in text(moved)
+    assert "as it is" not in text(moved) and "Try: start from other controls" in text(moved)
     assert "as it is" not in text(replace(ended, log=(last._replace(predicted_decrease=1e-3),)))
 
 
@@ -556,7 +556,8 @@ def test_traced_derivatives_are_not_suspected():
     problem = with_system(CallableSystem(xdot=lambda x, u: (x[1], u[0] - np.sin(x[0])), nx=2, nu=1, dt=0.05))
     failed = dict(status=Status.LINE_SEARCH_FAILED, message="")
     solution = replace(DDP(max_iterations=1).solve(problem), **failed)
-    assert "check_derivatives" not in text(solution) and "smooth what has kinks" in text(solution)
+    said = text(solution)
+    assert "check_derivatives" not in said and "kinks" not in said and "Try: start from other controls" in said
     by_differences = residual(lambda x: (x[0] - 1.0,), 1, problem.system, derivatives="finite_differences")
     costs = [*problem.running_costs, ResidualCost(by_differences, 1.0)]
     said = text(replace(DDP(max_iterations=1).solve(replace(problem, running_costs=costs)), **failed))
@@ -576,6 +577,78 @@ def test_a_cost_without_a_lower_bound_is_called_so():
     assert "raise max_iterations" not in said and "number 0 of the state reaches" in said
     bounded = Problem(system, [0.0, 0.0], 20, [LinearCost(controls=1.0)], constraints=[ControlBounds(-1.0, 1.0)])
     assert "no lower bound" not in text(DDP(max_iterations=1).solve(bounded))
+
+
+def investing(x, u):
+    """Capital, minus its discounted yield, and time: what is invested beyond all measure pays."""
+    return u[0] - 0.2 * x[0], -np.exp(-0.1 * x[2]) * (x[0] - u[0] - u[0] ** 2 / x[0]), 1.0
+
+
+def test_a_cost_that_fell_less_than_it_promises_is_without_a_lower_bound():
+    """A first step that promises much, as where curvature is nearly zero, hides nothing."""
+    system = CallableSystem(xdot=investing, nx=3, nu=1, dt=0.5, x_example=[1.0, 0.0, 0.0], u_example=[0.1])
+    costs = [LinearCost(states=[0.0, 1.0, 0.0])]
+    solution = DDP().solve(Problem(system, [1.0, 0.0, 0.0], 40, [], costs, us_init=np.full((40, 1), 0.2)))
+    assert solution.status == "line_search_failed" and solution.cost < -1e4
+    said = text(solution)
+    assert "trajopt.ControlBounds on what runs away: the cost fell from -6.57 to" in said
+    assert "kink" not in said and "check_derivatives" not in said and "fx[" not in said
+
+
+def tyre(x, u):
+    """Sideways position, speed ahead and sideways of a wheel, whose slip angle is undefined where it stands."""
+    force = 30.0 * np.sin(1.4 * np.arctan(12.0 * np.arctan2(x[2], x[1])))
+    return x[2], u[0], u[1] - force
+
+
+@pytest.mark.parametrize(("speed", "knot"), [(0.0, 1), (1e-6, 0)])
+def test_a_model_that_is_singular_at_rest_is_called_so(speed, knot):
+    """The entry of fx and its knot are named in place of what cannot help."""
+    system = CallableSystem(xdot=tyre, nx=3, nu=2, dt=0.02, x_example=[0.0, 1.0, 0.0])
+    goal = StateCost(system, [0.3, 1.0, 0.0], [100.0, 10.0, 1.0])
+    us = np.tile([1.0, 0.0], (40, 1))
+    solution = DDP().solve(Problem(system, [0.0, speed, 0.0], 40, [ControlCost([0.1, 1.0])], [goal]), us=us)
+    assert solution.status in ("line_search_failed", "not_positive_definite")
+    fx = np.abs(system.linearize(solution.xs, solution.us)[0])
+    assert np.unravel_index(fx.argmax(), fx.shape) == (knot, 2, 2) and fx.max() > 1e6
+    said = text(solution)
+    assert "singular" in said and "fx[2, 2] of the dynamics" in said and f"is {fx.max():.2g} at knot {knot}" in said
+    assert "max_regularization" not in said and "kink" not in said and "scale costs" not in said
+
+
+def test_kinks_are_looked_for_where_there_may_be_some():
+    """In functions with conditions, in those that were not traced, in a user's classes, and in nearest points."""
+    failed, system = dict(status=Status.LINE_SEARCH_FAILED, message=""), with_system(Pendulum()).system
+    smooth = CallableSystem(lambda x, u: (x[0] + 0.1 * x[1], x[1] + 0.1 * u[0] / (1.0 + x[0] ** 2)), nx=2, nu=1, dt=0.1)
+    kinked = {
+        "abs": lambda x: (abs(x[0]),), "condition": lambda x: (x[0] if x[0] > 0.3 else 2.0 * x[0],),
+        "clip": lambda x: (np.clip(x[1], -1.0, 1.0),), "wrap": lambda x: (x[0] % 2.0,),
+        "norm": lambda x: (np.sqrt(x[0] ** 2 + x[1] ** 2),),
+    }  # fmt: skip
+    one = DDP(max_iterations=1).solve(with_system(smooth))
+    assert not smooth.may_have_kinks and "kinks" not in text(replace(one, **failed))
+    for name, function in kinked.items():
+        r = residual(function, 1, smooth)
+        assert r.may_have_kinks and r.derivative_source == "traced", name
+        costs = [*one.problem.running_costs, ResidualCost(r, 1.0)]
+        solution = replace(DDP(max_iterations=1).solve(replace(one.problem, running_costs=costs)), **failed)
+        assert "smooth what has kinks" in text(solution), name
+    assert not residual(lambda x: (np.sqrt(0.1 + x[0] ** 2), x[1] ** 3, 0.0), 3, smooth).may_have_kinks
+    assert residual(lambda x: (x[0],), 1, smooth, derivatives="finite_differences").may_have_kinks
+    assert "smooth what has kinks" in text(replace(DDP(max_iterations=1).solve(with_system(system)), **failed))
+
+
+def test_units_that_are_far_apart_are_named_where_constraints_are_not_met():
+    system = CallableSystem(xdot=lambda x, u: (x[1], u[0]), nx=2, nu=1, dt=1.0)
+    problem = Problem(system, [0.0, 0.0], 10, [ControlCost(1.0)], [], [StateBounds(system, 1e4, 1e4, at="terminal")])
+    solution = DDP(max_iterations=1).solve(problem)
+    xs = solution.xs.copy()
+    xs[:, 0], xs[:, 1] = 7e5, 2.0
+    far = replace(solution, xs=xs, status=Status.LINE_SEARCH_FAILED)
+    assert solution.violation > 1.0
+    assert "similar size: component 0 reaches 7e+05, component 1 reaches 2" in text(far)
+    xs[:, 0] = 7e3
+    assert "similar size" not in text(replace(far, xs=xs))
 
 
 def test_a_failed_line_search_far_away_brings_up_the_range_of_the_model():

@@ -9,7 +9,7 @@ import problems
 import trajopt
 from tests.trajopt.cases import cartpole, linear, pendulum, tip
 from tests.trajopt.constrained_cases import arrival
-from tests.trajopt.systems import LinearSystem, Pendulum
+from tests.trajopt.systems import CirclePendulum, LinearSystem, Pendulum
 from trajopt import (
     DDP,
     ILQR,
@@ -26,6 +26,7 @@ from trajopt.backward.regularization import Regularization
 from trajopt.solvers.formulation import EXACT, Curvature, Direction, Formulation
 from trajopt.solvers.line_search import TrialSteps, acceptable, own_merit, search
 from trajopt.solvers.solver import HESSIANS
+from trajopt.solvers.start import middle_controls, middle_states, still_controls
 
 
 def assert_finite(solution):
@@ -352,6 +353,121 @@ def test_a_rollout_that_is_not_finite_where_nothing_costs(solver):
     solution = solver.solve(problem)
     assert solution.start == "held" and solution.converged
     assert solution.cost == pytest.approx(0.2220965, rel=1e-6)
+
+
+def saving(bounds, **options):
+    """Most of the discounted logarithm of what is spent, of an income and of what is left at the start, which is zero
+    at the end: spending nothing, as by default, is infinitely bad."""
+    system = CallableSystem(
+        xdot=lambda x, u: (0.02 * x[0] + 2.0 - u[0], -np.exp(-0.05 * x[2]) * np.log(u[0]), 1.0),
+        nx=3, nu=1, dt=0.2, u_example=[1.5],
+    )  # fmt: skip
+    inf = np.inf
+    spent = trajopt.StateBounds(system, [0.0, -inf, -inf], [0.0, inf, inf], at="terminal")
+    costs = [trajopt.LinearCost(states=[0.0, 1.0, 0.0])]
+    return Problem(system, [3.0, 0.0, 0.0], 40, [], costs, [ControlBounds(*bounds), spent], **options)
+
+
+@pytest.mark.parametrize("bounds", [(0.0, 20.0), (0.0, np.inf)])
+def test_controls_at_the_edge_of_a_domain_are_moved_into_the_middle_of_limits(bounds):
+    """Zeros, the default; not what is passed to the solve, nor other controls of the problem."""
+    problem = saving(bounds)
+    solution, inside = DDP().solve(problem), DDP().solve(problem, us=np.full((40, 1), 1.5))
+    assert inside.converged and inside.start == "given"
+    assert solution.converged and solution.start == "middle"
+    assert solution.cost == pytest.approx(inside.cost, rel=1e-8)
+    assert "the solve began in the middle of limits" in " ".join(solution.explain().split())
+    given = DDP().solve(problem, us=np.zeros((40, 1)))
+    assert given.status == "diverged" and "other controls than zeros" in " ".join(given.explain().split())
+    negative = replace(problem, us_init=np.full((40, 1), -1.0), constraints=problem.constraints[1:])
+    assert DDP().solve(negative).status == "diverged"
+    free = DDP().solve(replace(problem, constraints=problem.constraints[1:]))
+    assert free.start == "example" and free.cost == pytest.approx(inside.cost, rel=1e-8)
+    assert "the controls of an example" in " ".join(free.explain().split())
+    batch = DDP().prepare(problem).solve_batch(np.tile(problem.x0, (2, 1)))
+    assert (batch.cost == solution.cost).all()
+
+
+def test_an_infinite_slope_at_the_first_controls():
+    """The root of zero is zero, its derivative is not finite."""
+    system = CallableSystem(lambda x, u: (x[0] + 0.1 * np.sqrt(u[0]),), nx=1, nu=1, dt=0.1, u_example=[1.0])
+    goal, bounds = StateCost(system, [1.8], 10.0), ControlBounds(0.0, 4.0)
+    problem = Problem(system, [0.0], 10, [ControlCost(0.1)], [goal], [bounds])
+    solution, inside = DDP().solve(problem), DDP().solve(problem, us=np.ones((10, 1)))
+    assert solution.start == "middle" and solution.converged and inside.converged
+    assert solution.cost == pytest.approx(inside.cost, rel=1e-9)
+    from_example = DDP().solve(replace(problem, constraints=[]))
+    assert from_example.start == "example" and from_example.converged
+    nowhere = CallableSystem(lambda x, u: (x[0] + 0.1 * np.sqrt(u[0]),), nx=1, nu=1, dt=0.1)
+    free = replace(problem, system=nowhere, terminal_costs=[StateCost(nowhere, [1.8], 10.0)], constraints=[])
+    assert DDP().solve(free).status == "invalid_derivatives"
+
+
+@pytest.mark.parametrize("solver", [ILQR(), DDP()])
+def test_steps_onto_the_edge_of_a_domain_are_no_end(solver):
+    """A step is clipped to controls of zero, whose root has no finite slope; the optimum is away from there."""
+    system = CallableSystem(lambda x, u: (x[0] + 0.1 * np.sqrt(u[0]),), nx=1, nu=1, dt=0.1, u_example=[1.0])
+    goal, bounds, us = StateCost(system, [0.7], 10.0), ControlBounds(0.0, 4.0), np.full((10, 1), 2.0)
+    problem = Problem(system, [0.0], 10, [ControlCost(0.1)], [goal], [bounds], us_init=us)
+    solution, near = solver.solve(problem), solver.solve(problem, us=np.full((10, 1), 0.5))
+    assert near.converged and near.log[0].cost < 0.02
+    assert solution.converged and solution.us.min() > 0.4 and solution.start == "given"
+    assert solution.cost == pytest.approx(near.cost, rel=1e-9)
+    batch = solver.prepare(problem).solve_batch(np.zeros((2, 1)))
+    assert (batch.us == solution.us).all()
+    first = replace(solver, max_iterations=1).solve(problem)
+    assert first.us.min() == 0.0 and np.isfinite(first.cost)
+
+
+def test_a_solve_without_an_end_is_made_again_from_controls_that_hold_the_initial_state():
+    """Speed over distance is singular where a cart stops, as it does without a force."""
+    def cart(x, u):
+        return (u[0] - 60.0 - 0.5 * x[0] ** 2) / (400.0 * x[0]), 1.0 / x[0]
+
+    system = CallableSystem(xdot=cart, nx=2, nu=1, dt=5.0, x_example=[5.0, 0.0])
+    arrival = trajopt.StateBounds(system, [-np.inf, 80.0], [np.inf, 80.0], at="terminal")
+    bounds = [ControlBounds(-2000.0, 2000.0), trajopt.StateBounds(system, [0.4, -np.inf], [20.0, np.inf]), arrival]
+    problem = Problem(system, [5.0, 0.0], 80, [ControlCost(1e-6)], [], bounds)
+    solution, good = DDP().solve(problem), DDP().solve(problem, us=np.full((80, 1), 75.0))
+    assert still_controls(problem) == pytest.approx(np.full((80, 1), 72.5), rel=0.01)
+    assert good.converged and solution.converged and solution.start == "quasi_static"
+    assert solution.cost == pytest.approx(good.cost, rel=1e-7)
+    assert "this one began with controls that hold the initial state" in " ".join(solution.explain().split())
+    assert not DDP(max_iterations=260).solve(problem, us=problem.us_init).converged
+
+
+def test_controls_that_hold_the_initial_state():
+    """As the system has them, else by what they reach of it, within their limits."""
+    robot = problems.make("arm")
+    assert (still_controls(robot) == robot.system.quasi_static(robot.x0)).all()
+    pendulum = Pendulum()
+    problem = Problem(pendulum, [0.4, 0.0], 3, [ControlCost(1.0)])
+    held = still_controls(problem)
+    assert pendulum.step(problem.x0, held[0]) == pytest.approx(problem.x0, abs=1e-12)
+    limited = replace(problem, constraints=[ControlBounds(-1.0, 1.0)])
+    assert (still_controls(limited) == np.clip(held, -1.0, 1.0)).all()
+    system = CallableSystem(lambda x, u: (x[0] + np.sqrt(u[0]),), nx=1, nu=1, dt=0.1, u_example=[1.0])
+    assert still_controls(Problem(system, [0.0], 3, [ControlCost(1.0)])) is None
+
+
+def test_the_middle_of_limits():
+    """Of both limits where they are finite, beside one that is touched, and as it is elsewhere; of states along the
+    path alone."""
+    system = Pendulum()
+    bounds = [
+        ControlBounds([[0.0], [0.0], [-np.inf], [1.0], [-np.inf]], [[3.0], [np.inf], [0.0], [1.0], [np.inf]]),
+        trajopt.StateBounds(system, [-np.inf, 1.0], [np.inf, 3.0]),
+        trajopt.StateBounds(system, [2.0, 0.0], [2.5, 0.0], at="terminal"),
+    ]
+    problem = Problem(system, [0.5, 0.0], 5, [ControlCost(1.0)], [], bounds)
+    assert middle_controls(problem).ravel().tolist() == [1.5, 1.0, -1.0, 1.0, 0.0]
+    assert middle_states(problem).tolist() == [[0.5, 0.0], *[[0.5, 2.0]] * 5]
+    assert middle_states(replace(problem, constraints=bounds[:1])) is None
+    circle = CirclePendulum()
+    limited = trajopt.StateBounds(circle, [-0.2, -np.inf], [0.6, np.inf])
+    problem = Problem(circle, circle.embed(np.array([0.5, 0.3])), 3, [ControlCost(1.0)], [], [limited])
+    wanted = np.tile(circle.embed(np.array([0.2, 0.3])), (3, 1))
+    np.testing.assert_allclose(middle_states(problem)[1:], wanted, atol=1e-15)
 
 
 def test_controls_that_keep_constraints_are_used_whatever_they_cost():

@@ -1,9 +1,13 @@
 """Random problems with bad weights, starts, limits and constraints: every solve ends with a name and finite numbers."""
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from tests.reference.fuzz import ITERATIONS, SYSTEMS, complaints, fuzz_case, run
-from trajopt import DDP, ILQR
+from tests.reference.fuzz import ITERATIONS, SYSTEMS, complaints, fuzz_case, robot_pendulum, run
+from tests.tolerances import IDENTITY, relative_error
+from trajopt import DDP, ILQR, ControlBounds, ControlCost, Problem, StateCost
 
 CASES = 150
 GROUPS = 10
@@ -34,6 +38,32 @@ def test_what_fuzzing_found(seed, kind, options):
     case = fuzz_case(seed)._replace(solver=kind(max_iterations=ITERATIONS, **options))
     solution = run(case)
     assert solution.converged and complaints(case, solution) == []
+
+
+@pytest.mark.parametrize("seed", [240, 374])
+def test_what_a_second_solve_returns_without_an_end_keeps_limits_of_controls(seed):
+    """Though these are rows to it, which it has not met by then."""
+    case = fuzz_case(seed)
+    case = case._replace(solver=replace(case.solver, max_iterations=430))
+    case.problem.objective.terms[0].cost.__dict__["left"] = 10**6
+    solution = run(case)
+    assert not solution.converged and complaints(case, solution) == []
+    assert relative_error(case.problem.objective.value(solution.xs, solution.us), solution.cost) < IDENTITY
+
+
+def test_solves_say_by_how_much_controls_exceed_limits_that_are_rows():
+    """By inverse dynamics, and where asked for, before they have converged; in no other."""
+    system, bounds = robot_pendulum(formulation="inverse"), ControlBounds(-1.0, 1.0)
+    terminal = [StateCost(system, [np.pi, 0.0], 100.0)]
+    problem = Problem(system, [0.0, 0.0], 20, [ControlCost(0.01)], terminal, [bounds])
+    told, us = DDP(max_iterations=3).solve(problem), np.zeros((20, 1))
+    excess = np.abs(told.us).max() - 1.0
+    assert excess > 0.0 and f"Its controls exceed their limits by up to {excess:.2g}." in told.message
+    assert "exceed" not in DDP().solve(problem, us=us).message
+    forward = replace(problem, system=robot_pendulum())
+    assert "exceed" not in DDP(max_iterations=3).solve(forward).message
+    rows = DDP(max_iterations=3, control_limits="augmented_lagrangian").solve(forward)
+    assert ("exceed" in rows.message) == (np.abs(rows.us).max() > 1.0)
 
 
 def test_the_cases_are_as_bad_as_they_should_be():

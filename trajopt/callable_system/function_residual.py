@@ -43,6 +43,7 @@ from trajopt.callable_system.sources import (
     check_values,
     make_function,
     make_source,
+    may_have_kinks,
     sample_points,
     up_to_date,
     with_library,
@@ -195,13 +196,23 @@ class FunctionResidual:
         component_names: tuple[str, ...],
     ) -> None:
         self.nr, self.name, self.component_names = function.ny, name, component_names
-        self._nx, self._nu = function.nx, function.nu
+        self._nx, self._nu, self._u_example = function.nx, function.nu, samples[1][0].copy()
         self._function, self._source = function, make_source(function, request, *samples)
 
     @property
     def derivative_source(self) -> str:
         """Where derivatives come from."""
         return self._source.name
+
+    @property
+    def u_example(self) -> np.ndarray:
+        """The example (nu,) given for the controls; zeros by default, of no length for a function r(x)."""
+        return self._u_example.copy()
+
+    @property
+    def may_have_kinks(self) -> bool:
+        """False if the function was traced, and has no condition and no abs, min, max or the like on its way."""
+        return may_have_kinks(self._source)
 
     @property
     def why_in_python(self) -> str:

@@ -331,7 +331,7 @@ class _PythonFunction(Function):
     def returned_kind(self, x: np.ndarray, u: np.ndarray) -> str:
         """The name of the numbers that the function itself returns at one point."""
         try:
-            return np.asarray(self._call(x, u)).dtype.name
+            return _array(self.name, self._call(x, u)).dtype.name
         except ARITHMETIC:
             return "float64"
 
@@ -343,7 +343,7 @@ class PointFunction(_PythonFunction):
         """g (ny,) by one call."""
         with np.errstate(all="ignore"):
             try:
-                return _checked(self.name, np.asarray(self._call(x, u)), (self.ny,), x.dtype)
+                return _checked(self.name, self._call(x, u), (self.ny,), x.dtype)
             except ARITHMETIC:
                 return None
 
@@ -354,7 +354,7 @@ class PointFunction(_PythonFunction):
         with np.errstate(all="ignore"):
             for t in np.flatnonzero(finite):
                 try:
-                    y = np.asarray(self._call(X[t], U[t]))
+                    y = self._call(X[t], U[t])
                 except ARITHMETIC:
                     continue
                 Y[t] = _checked(self.name, y, (self.ny,), Y.dtype)
@@ -372,7 +372,7 @@ class BatchFunction(_PythonFunction):
         """g (K, ny) in one call, or one point at a time if that call fails."""
         with np.errstate(all="ignore"):
             try:
-                y = np.asarray(self._call(X, U))
+                y = self._call(X, U)
             except ARITHMETIC:
                 if len(X) == 1:
                     return undefined((1, self.ny), np.result_type(X, U))
@@ -445,7 +445,15 @@ def is_plain(*arrays: np.ndarray) -> bool:
     return all(a.dtype == np.float64 and a.flags.c_contiguous and a.flags.writeable for a in arrays)
 
 
+def _array(name, y):
+    """What a user's function returned, as an array; TypeError for one with a mask, which would be dropped."""
+    if isinstance(y, np.ma.MaskedArray):
+        raise TypeError(f"{name}: returned a masked array, expected numbers without a mask")
+    return np.asarray(y)
+
+
 def _checked(name, y, shape, number):
+    y = _array(name, y)
     if y.dtype.kind not in ("fiuc" if number.kind == "c" else "fiu"):
         raise TypeError(f"{name}: returned {y.dtype.name}, expected {number.name}")
     if y.shape != shape:

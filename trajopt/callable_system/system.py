@@ -54,6 +54,7 @@ from trajopt.callable_system.sources import (
     check_values,
     make_function,
     make_source,
+    may_have_kinks,
     sample_points,
     up_to_date,
     with_library,
@@ -340,6 +341,16 @@ class CallableSystem(ClosedLoopRollouts):
         """Where derivatives come from: "user", "user_jacobians" (Hessians by differences of them), "traced",
         "complex_step", "finite_differences", "jax" or "torch"."""
         return self._source.name
+
+    @property
+    def u_example(self) -> np.ndarray:
+        """The example (nu,) given for the controls; zeros by default."""
+        return self._examples[1][0].copy()
+
+    @property
+    def may_have_kinks(self) -> bool:
+        """False if the function was traced, and has no condition and no abs, min, max or the like on its way."""
+        return may_have_kinks(self._source)
 
     @property
     def why_in_python(self) -> str:

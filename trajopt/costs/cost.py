@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dynamics.validation import as_array, as_number_or_vector, as_weights
+from dynamics.validation import as_array, as_number_or_vector, as_weights, has_mask
 from trajopt.interfaces.system import System, state_array
 from trajopt.interfaces.terms import Where
 
@@ -135,7 +135,7 @@ UNPLACED = -1
 def dimensions(value: Any) -> int:
     """Dimensions of an array-like; 0 for what is no array, which the checks that follow will say."""
     try:
-        return np.ndim(value)
+        return 0 if has_mask(value) else np.ndim(value)
     except (TypeError, ValueError, RecursionError):
         return 0
 

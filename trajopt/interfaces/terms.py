@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from dynamics.validation import as_choice
+from dynamics.validation import as_choice, has_mask
 from trajopt.capabilities import StateManifold, capability
 from trajopt.interfaces.system import System
 
@@ -171,7 +171,7 @@ def checked_at(at: At | None) -> Where | None:
     if isinstance(at, slice):
         return _checked_slice(at)
     array = np.atleast_1d(np.asarray(at))
-    if array.ndim != 1 or array.dtype.kind not in "iuf" or not len(array):
+    if array.ndim != 1 or array.dtype.kind not in "iuf" or not len(array) or has_mask(at):
         words = ", ".join(map(repr, WHERE))
         raise ValueError(f"at: got {at!r}, expected one of {words}, knots, times in seconds, or a slice")
     if not np.isfinite(array).all():

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.validation import as_array, check_finite
+from dynamics.validation import as_array
 from trajopt.backward.expansions import Expansion, expand, gaps_of
 from trajopt.costs.cost import FOURTH_ORDER
 from trajopt.interfaces.system import as_manifold
@@ -107,9 +107,7 @@ def parameters_of(p: Any, wrt: Sequence[str] | None = None) -> Parameters:
         floats = {name: floats[name] for name in wrt}
     if not floats:
         raise TypeError(f"p: got {p!r}, expected a number, an array, or a mapping or dataclass with some")
-    arrays = {name: np.asarray(value, float) for name, value in floats.items()}
-    for name, array in arrays.items():
-        check_finite(f"p[{name!r}]" if name else "p", array)
+    arrays = {name: as_array(f"p[{name!r}]" if name else "p", value) for name, value in floats.items()}
     vector = np.concatenate([array.ravel() for array in arrays.values()])
     if not vector.size:
         raise TypeError(f"p: got {p!r}, expected at least one number")

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynamics.validation import as_floats
+from dynamics.validation import as_floats, has_mask
 from trajopt.costs.residuals import chosen_components
 from trajopt.interfaces.state_space import SIZES, state_space
 from trajopt.interfaces.system import System, neutral_state, tangent_names
@@ -28,7 +28,7 @@ def components_of(argument: str, value: Any, names: tuple[str, ...], count: int)
     if isinstance(listed, (list, tuple)) and listed and all(isinstance(one, str) for one in listed):
         return _each_once(argument, np.array([component(argument, one, names) for one in listed]))
     mask = np.asarray(value)
-    if mask.dtype == bool:
+    if mask.dtype == bool and not has_mask(value):
         if mask.shape != (count,) or not mask.any():
             raise ValueError(f"{argument}: got a mask of shape {mask.shape}, expected ({count},) with some True")
         return np.flatnonzero(mask)

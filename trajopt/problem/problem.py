@@ -295,7 +295,9 @@ class Problem(PrintedAsTable):
         If several have one name, "2" is appended to the second, "3" to the third.
     us_init : (N, nu) array or "quasi_static", optional
         Controls to start from; by default zeros.  "quasi_static": controls that hold the system still at x0, from a
-        system that provides them.
+        system that provides them.  Where zeros lead nowhere, as out of the domain of a logarithm, the middle of the
+        limits of controls and states is tried, and the `u_example` of a function; and where a solve under constraints
+        comes to no end, controls that hold the initial state (`trajopt.solvers.start`).
     name : str
         Heading of tables and pictures.
     xs_init : (N+1, nx) array, optional

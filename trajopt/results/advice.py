@@ -11,6 +11,7 @@ from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import Names, Start, capability
 from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
+from trajopt.problem.problem import Problem
 from trajopt.results.conflict import violations_of_x0
 from trajopt.results.lagrangian import relative_gradient
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, IterationRecord, SolutionData, Status
@@ -25,6 +26,10 @@ VANISHING = 1e-6
 FALLEN = 1e3
 """Depth below zero of a cost that seems to have no lower bound, relative to the first cost and its first predicted
 decrease."""
+STEEP = 1e3
+"""Entry of fx, in units of the largest states, beyond which a model is singular, or too stiff for its time step."""
+APART, NOTHING = 1e4, 1e-9
+"""Ratio of the largest numbers in a state from which units are worth a thought; and that of what counts as zero."""
 FAR = 1e6
 """Size of a component of the state that may be beyond the range of a model, relative to one and to where it began."""
 MANY_STEPS = 20
@@ -124,7 +129,10 @@ def advice(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -
             yield "limits or a barrier that keep trajectories clear of where that is so, or a start farther from it"
             yield "make it finite there, with a large cost in place of NaN or Inf"
         case Status.DIVERGED:
-            yield "start from other controls: smaller ones, or those that hold the initial state"
+            if solution.us.any():
+                yield "start from other controls: smaller ones, or those that hold the initial state"
+            else:
+                yield "start from other controls than zeros: us_init=, inside of where functions are finite"
             yield "start from states, which needs no rollout: solver.solve(problem, xs=...)"
             yield f"a smaller time step or another integrator for {system}"
         case Status.INFEASIBLE:
@@ -170,11 +178,14 @@ def _turned_over(solution: SolutionData) -> str:
 
 
 def _seems_unbounded(solution: SolutionData) -> bool:
-    """True if the cost fell far below zero in a solve that did not converge."""
+    """True if the cost fell far below zero in a solve that did not converge: compared with what the first step
+    promised; or with what it gained, where a step promises more at the end than all steps have gained."""
     if solution.status in (Status.CONVERGED, Status.INFEASIBLE) or not solution.log:
         return False
-    first = solution.log[0]
-    return solution.cost < -FALLEN * max(abs(first.cost), first.predicted_decrease)
+    first, cost = solution.log[0], solution.cost
+    gained = next((record.actual_decrease for record in solution.log if record.alpha > 0.0), np.inf)
+    more = cost < -FALLEN * max(abs(first.cost), gained) and promise(solution) > first.cost - cost
+    return more or cost < -FALLEN * max(abs(first.cost), first.predicted_decrease)
 
 
 def _for_what_runs_away(solution: SolutionData) -> Iterator[str]:
@@ -206,15 +217,70 @@ def _for_line_search(solution: SolutionData, solver: Any, system: str) -> Iterat
             f"{relative_promise(solution):.1g} of the cost, which does not show in it"
         )
     else:
-        problem = solution.problem
-        doubtful = problem is None or _may_be_wrong(problem.system)
-        if doubtful:
-            yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
-        if doubtful or any(_may_be_wrong(term.cost) for term in problem.objective.terms):
-            yield "trajopt.check_derivatives(cost, system=system): so may a cost"
-        if problem is not None and any(_may_be_wrong(one.residual) for one in problem.residual_constraints):
-            yield "trajopt.check_derivatives(residual, system=system): so may the residual of a constraint"
+        suspected = [*_for_steep_dynamics(solution), *_for_functions(solution.problem, system)]
+        suspected += [*_for_unmet(solution, solver), *_for_units(solution, solver)]
+        yield from suspected
+        if not suspected and not _seems_unbounded(solution):
+            yield "start from other controls or states: solver.solve(problem, us=...), or xs=..."
+
+
+def _for_functions(problem: Problem | None, system: str) -> Iterator[str]:
+    """Advice on functions whose derivatives may be wrong, or that may have kinks; system: the name of its class."""
+    doubtful = problem is None or _may_be_wrong(problem.system)
+    if doubtful:
+        yield f"trajopt.check_derivatives(system, solution.xs[:-1], solution.us): {system} may have wrong ones"
+    if doubtful or problem is None or any(_may_be_wrong(term.cost) for term in problem.objective.terms):
+        yield "trajopt.check_derivatives(cost, system=system): so may a cost"
+    if problem is not None and any(_may_be_wrong(one.residual) for one in problem.residual_constraints):
+        yield "trajopt.check_derivatives(residual, system=system): so may the residual of a constraint"
+    if problem is None or any(map(_may_have_kinks, _parts(problem))):
         yield "smooth what has kinks or jumps, e.g. with trajopt.SmoothAbs"
+
+
+def _for_unmet(solution: SolutionData, solver: Any) -> Iterator[str]:
+    """Advice to start from states that meet the constraint with the largest violation."""
+    worst = largest_violation(solution, solver)
+    if worst is not None and not is_soft(worst):
+        where = f"'{worst.name}', which is violated at knot {worst.worst_knot}"
+        yield f"start from states that meet {where}: solver.solve(problem, xs=...)"
+
+
+def _for_units(solution: SolutionData, solver: Any) -> Iterator[str]:
+    """Advice to count states in units in which they are of similar size, where constraints are not met."""
+    problem = solution.problem
+    if problem is None or as_manifold(problem.system) is not None or largest_violation(solution, solver) is None:
+        return
+    sizes = np.abs(solution.xs).max(axis=0)
+    counted = np.flatnonzero(sizes > NOTHING * sizes.max())
+    if not np.isfinite(sizes).all() or not len(counted):
+        return
+    least, most = counted[np.argmin(sizes[counted])], int(np.argmax(sizes))
+    if sizes[most] > APART * sizes[least]:
+        names = capability(problem.system, Names).state_names
+        large, small = (f"{called(names, i, 'component')} reaches {sizes[i]:.2g}" for i in (most, least))
+        yield f"count states in units in which all are of similar size: {large}, {small}"
+
+
+def _for_steep_dynamics(solution: SolutionData) -> Iterator[str]:
+    """Advice to keep clear of where fx has entries that no time step bears."""
+    problem, xs, us = solution.problem, solution.xs, solution.us
+    if problem is None or not (np.isfinite(xs).all() and np.isfinite(us).all()) or _seems_unbounded(solution):
+        return
+    with np.errstate(all="ignore"):
+        fx = np.abs(problem.system.linearize(xs, us)[0])
+    if as_manifold(problem.system) is None:
+        sizes = np.maximum(np.abs(xs).max(axis=0), 1.0)
+        scaled = fx * sizes / sizes[:, None]
+    else:
+        scaled = fx
+    if scaled.size and np.isfinite(scaled).all() and scaled.max() > STEEP:
+        t, i, j = np.unravel_index(int(np.argmax(scaled)), scaled.shape)
+        names = tangent_names(problem.system)
+        what = f"{called(names, i, 'component')} by {called(names, j, 'component')}"
+        yield (
+            f"keep clear of where the model is singular, or stiff beyond its time step: fx[{i}, {j}] of the dynamics, "
+            f"the slope of {what}, is {fx[t, i, j]:.2g} at knot {t}"
+        )
 
 
 def _at_an_optimum(solution: SolutionData, solver: Any) -> bool:
@@ -224,16 +290,36 @@ def _at_an_optimum(solution: SolutionData, solver: Any) -> bool:
     return small and relative_gradient(solution) < VANISHING
 
 
+def _parts(problem: Problem) -> list[Any]:
+    """The system, the costs, and the residuals of constraints."""
+    terms, constraints = problem.objective.terms, problem.residual_constraints
+    return [problem.system, *(term.cost for term in terms), *(one.residual for one in constraints)]
+
+
+def _with_insides(term: Any) -> Iterator[Any]:
+    """A system, a cost or a residual, and what it is made of."""
+    yield term
+    for slot in ("system", "cost", "residual"):
+        part = getattr(term, slot, None)
+        if part is not None:
+            yield from _with_insides(part)
+
+
+def _is_a_users(term: Any) -> bool:
+    return type(term).__module__.partition(".")[0] not in LIBRARY
+
+
 def _may_be_wrong(term: Any) -> bool:
     """True of a system, a cost or a residual whose derivatives, or those of what it is made of, are a user's or
     differences: neither traced nor the library's own."""
-    inside = (getattr(term, slot, None) for slot in ("system", "cost", "residual"))
-    if any(_may_be_wrong(part) for part in inside if part is not None):
-        return True
-    source = getattr(term, "derivative_source", None)
-    if source is not None:
-        return source != "traced"
-    return type(term).__module__.partition(".")[0] not in LIBRARY
+    sources = ((part, getattr(part, "derivative_source", None)) for part in _with_insides(term))
+    return any(_is_a_users(part) if source is None else source != "traced" for part, source in sources)
+
+
+def _may_have_kinks(term: Any) -> bool:
+    """True of a system, a cost or a residual that is a user's, or made of such, unless its trace is smooth; and of the
+    library's few that say so."""
+    return any(getattr(part, "may_have_kinks", _is_a_users(part)) for part in _with_insides(term))
 
 
 def _after_many(solution: SolutionData, solver: Any) -> Iterator[str]:
@@ -244,13 +330,13 @@ def _after_many(solution: SolutionData, solver: Any) -> Iterator[str]:
         yield f"raise max_iterations (it was {solution.iterations}), or {GO_ON}"
     if solution.iterations >= MANY_STEPS and all(r.step == "gauss_newton" for r in steps):
         yield "trajopt.DDP if this was trajopt.ILQR: exact steps need fewer iterations near the optimum"
-    worst = largest_violation(solution, solver)
-    if worst is not None:
-        where = f"'{worst.name}', which is violated at knot {worst.worst_knot}"
-        yield f"start from states that meet {where}: solver.solve(problem, xs=...)"
+    yield from _for_unmet(solution, solver)
+    yield from _for_units(solution, solver)
 
 
 def _for_indefinite(solution: SolutionData, solver: Any) -> Iterator[str]:
+    steep = [*_for_steep_dynamics(solution)]
+    yield from steep
     if solution.problem is not None:
         luu = expand(solution.problem, solution.xs, solution.us).luu
         free = np.flatnonzero((np.einsum("tii->ti", luu) <= 0.0).any(axis=0))
@@ -258,15 +344,16 @@ def _for_indefinite(solution: SolutionData, solver: Any) -> Iterator[str]:
             given = control_names(solution.problem.system)
             names = ", ".join(repr(given[i]) if given else str(i) for i in free)
             yield f"a trajopt.ControlCost: no cost is convex in control {names} at some knot"
-        largest = max(float(np.abs(block).max()) for block in (luu, solution.Vxx))
+        largest = max(float(np.abs(block).max()) for block in ((luu,) if steep else (luu, solution.Vxx)))
         if largest > 1e12:
             yield f"scale costs: entries of their Hessians reach {largest:.1g}"
     if not solution.consistent:
         if getattr(solver, "initial_regularization", 0.0) < 1.0:
             yield "initial_regularization=1.0: steps that close gaps between states and dynamics are shorter"
         yield "start from other controls, nearer to those that hold the initial state"
-    limit = getattr(solver, "max_regularization", None)
-    yield "a larger max_regularization" + ("" if limit is None else f" than {limit:.1g}")
+    if not steep:
+        limit = getattr(solver, "max_regularization", None)
+        yield "a larger max_regularization" + ("" if limit is None else f" than {limit:.1g}")
 
 
 def _straight_line(solution: SolutionData) -> str:

@@ -41,7 +41,7 @@ from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
 from trajopt.results.lagrangian import lagrangian_gradient
-from trajopt.results.records import HELD, WARM, ConstraintReport, SolutionData, Status
+from trajopt.results.records import EXAMPLE, HELD, MIDDLE, STILL, WARM, ConstraintReport, SolutionData, Status
 from trajopt.results.stationary import is_soft
 
 WIDTH = 100
@@ -103,6 +103,14 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
 def _start(solution: SolutionData) -> Iterator[str]:
     if solution.start == HELD:
         yield "A rollout of the first controls led away: the solve began with the initial state at every knot."
+    if solution.start == MIDDLE:
+        yield "Zeros for controls led nowhere: the solve began in the middle of limits."
+    if solution.start == EXAMPLE:
+        yield "Zeros for controls led nowhere: the solve began with the controls of an example (u_example=)."
+    if solution.start == STILL:
+        yield (
+            "A solve from zeros for controls came to no end: this one began with controls that hold the initial state."
+        )
     if solution.start == WARM:
         yield "The solve began with the trajectory and the multipliers of a warm start."
     if solution.not_taken_over:

@@ -40,7 +40,7 @@ _MESSAGES = {
     Status.MAX_ITERATIONS: "The limit of iterations was reached before the predicted decrease and the violation of "
     "constraints fell below their tolerances.",
     Status.LINE_SEARCH_FAILED: "No step length lowers the cost, even with the largest regularization: "
-    "what is left to gain is rounding, or there is a kink, or derivatives are wrong; explain() says what fits.",
+    "what is left to gain is rounding, or functions change too abruptly there; explain() says what fits.",
     Status.NOT_POSITIVE_DEFINITE: "Quu is not positive definite even with the largest regularization.",
     Status.INVALID_DERIVATIVES: "The derivatives of the dynamics or of a cost are not finite at the last iterate.",
     Status.NOT_FINITE: "Every step from the last iterate, however short, leads to a state, a cost or a constraint that "
@@ -58,8 +58,9 @@ _MESSAGES = {
 # --------------------------------------------------------------------------------------------
 # Parts of a solution besides its arrays: iterations, constraints, and warm starts.
 
-GIVEN, WARM, HELD = "given", "warm", "held"
-"""Start of a solve: the arguments' or the problem's own; a warm start; the initial state at every knot."""
+GIVEN, WARM, HELD, MIDDLE, STILL, EXAMPLE = "given", "warm", "held", "middle", "quasi_static", "example"
+"""Start of a solve: the arguments' or the problem's own; a warm start; the initial state at every knot; the middle of
+limits; controls that hold the initial state; those of a function's example."""
 
 
 class IterationRecord(NamedTuple):

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.validation import as_array, as_flag, as_number
+from dynamics.validation import as_array, as_flag, as_number, check_shape
 from trajopt.capabilities import capability
-from trajopt.costs.cost import dimensions
 from trajopt.interfaces.system import along_tangents
 from trajopt.optimality.first_order import (
     FirstOrder,
@@ -411,10 +410,9 @@ def sensitivity_at(
 ) -> Sensitivity:
     """`sensitivity` at the KKT point of the solution, where that is already known."""
     parameters = parameters_of(p, wrt)
-    given = default_steps(parameters) if steps is None else steps
-    if dimensions(given) == 0:
-        given = np.full(parameters.vector.shape, given)
-    steps = as_array("steps", given, parameters.vector.shape, copy=True)
+    shape = parameters.vector.shape
+    given = as_array("steps", default_steps(parameters) if steps is None else steps, copy=True)
+    steps = check_shape("steps", given if given.ndim else np.full(shape, given), shape)
     if not (steps > 0.0).all():
         raise ValueError(f"steps: got {steps}, expected positive numbers")
     return Sensitivity(parameters, point, solution, make_problem, steps, factored(point))

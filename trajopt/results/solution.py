@@ -243,7 +243,9 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         Place of a number that is not finite, if the solve met one at its end: the term or the array, and the knot.
     start : str
         "given": from the arguments or the problem; "warm": from a warm start; "held": from the initial state at every
-        knot, since a rollout of the first controls was worse.
+        knot, since a rollout of the first controls was worse.  Where zeros for controls, the default, led nowhere:
+        "middle": from the middle of limits; "example": from the controls of a function's example; "quasi_static": from
+        controls that hold the initial state.
     not_taken_over : tuple of str
         Messages on the parts of a warm start that do not fit the problem.
     log : tuple of IterationRecord

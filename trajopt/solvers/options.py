@@ -67,7 +67,8 @@ class LoopOptions:
     control_limits : str
         How `ControlBounds` are kept: "box" (default), by a box QP at every knot and clipped rollouts; or
         "augmented_lagrangian", as all other constraints, to the tolerance (the inverse-dynamics formulation and second
-        solves always do).
+        solves always do).  What a second solve has not met when it ends is clipped and rolled out; otherwise the
+        message of a solve that ends before the limits are met says by how much controls exceed them.
     feasibility_tolerance : float
         Largest violation of a constraint, in its own units; or 100 eps times the size of the terms it is computed
         from, where that is more: 1.6e-7 m for a position near 7e6 m.

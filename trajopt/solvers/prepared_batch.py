@@ -33,7 +33,7 @@ from dynamics.simd import by_address, decision
 from dynamics.simd.array_loops import copy, repeat
 from dynamics.simd.prepared_calls import PreparedCall, calls_of, checks_of, enter, float_at
 from dynamics.simd.threads import Share, in_this_thread_alone
-from dynamics.validation import as_array
+from dynamics.validation import as_array, has_mask
 from trajopt.backward.regularization import ATTEMPTS, ORDINARY, Regularization
 from trajopt.backward.slots import Limits, Slots
 from trajopt.capabilities import Expansions, capability
@@ -454,7 +454,7 @@ def parameters_of_each(parameters: Any, size: int, of: str = "") -> Callable[[in
     if isinstance(parameters, Mapping):
         parts = {name: parameters_of_each(each, size, f" for {name!r}") for name, each in parameters.items()}
         return lambda i: {name: part(i) for name, part in parts.items()}
-    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | np.ndarray):
+    if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | np.ndarray) or has_mask(parameters):
         got = f"{type(parameters).__name__}{of}"
         raise TypeError(f"parameters: got {got}, expected sequences with one item per solve")
     if np.shape(parameters)[:1] != (size,) if isinstance(parameters, np.ndarray) else len(parameters) != size:

@@ -25,10 +25,10 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.objective import first_not_finite, number_name
+from trajopt.problem.objective import all_finite, first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
-from trajopt.results.records import ConstraintReport, Status, WarmStart
+from trajopt.results.records import EXAMPLE, MIDDLE, STILL, ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
@@ -55,7 +55,19 @@ from trajopt.solvers.line_search import INVISIBLE
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import MADE
 from trajopt.solvers.real_time import RealTimeIteration
-from trajopt.solvers.start import FirstIterate, first_iterate, fitted, followed, given_trajectory, taken_over
+from trajopt.solvers.start import (
+    FirstIterate,
+    example_controls,
+    first_iterate,
+    fitted,
+    followed,
+    given_trajectory,
+    middle_controls,
+    middle_states,
+    starts_from_zeros,
+    still_controls,
+    taken_over,
+)
 
 
 class Transcribed(NamedTuple):
@@ -306,6 +318,7 @@ def solve(
         arguments = options, curvature, *started[:2], callback_inside(by, callback), started[2]
         found = solution_outside(by, solve(by.problem, *arguments, time_limit))
         return replace(found, not_taken_over=both(left, found.not_taken_over))
+    by_default = us is None and xs is None and warm is None and starts_from_zeros(problem)
     us, xs, K, of_warm_start = given_trajectory(problem, us, xs, warm)
     formulation = transcribe(problem, options, curvature, clock)
     rows, multipliers = formulation.rows, None
@@ -317,7 +330,8 @@ def solve(
     if known and rows is not None and not real_time_iteration:
         known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
     if not known:
-        return _diverged(formulation, iterate)
+        found = _from_elsewhere(problem, options, curvature, callback, time_limit) if by_default else None
+        return found or _diverged(formulation, iterate)
     soft = options.soft_penalty > 0.0  # rows are in the user's units then, as their cost is, and have no multipliers
     if rows is not None and warm is not None and not soft:
         rows, multipliers, more = taken_over(problem, warm, rows, iterate)
@@ -339,8 +353,18 @@ def solve(
         loop = RealTimeIteration(*of_loop, costate=costate, warm=known, K=K)
     twice = isinstance(constraints, AugmentedLagrangian) and options.max_iterations > 1
     state = loop.run(iterate, callback, predicted, until=TURN if twice else None)
-    if twice and (state.status is None or (state.status in FAILED and state.tried < options.max_iterations)):
-        loop, state = _with_second_solve(loop, state, iterate, callback)
+    unfinished = state.status is None or (state.status in FAILED and state.tried < options.max_iterations)
+    if (twice and unfinished) or _ended_at_an_edge(loop, state):
+        first, still = loop, _still_start(formulation) if by_default else None
+        loop, state = _with_second_solve(loop, state, still or iterate, callback)
+        if loop is not first and still is not None:
+            start = start._replace(kind=STILL)
+    left_for_others = options.max_iterations - state.tried
+    if by_default and left_for_others > 0 and state.status in (Status.INVALID_DERIVATIVES, Status.NOT_FINITE):
+        others = replace(options, max_iterations=left_for_others)
+        found = _from_elsewhere(problem, others, curvature, callback, time_limit)
+        if found is not None and (found.converged or not state.tried):
+            return found
     saddles = ""
     if curvature.escape and options.soft_penalty == 0.0 and not real_time_iteration:
         state, saddles = past_saddles(loop, state, callback)
@@ -350,6 +374,44 @@ def solve(
     solution = _solution(loop.formulation, state, final, start.kind, left, saddles)
     loop.formulation.close()
     return solution
+
+
+def _from_elsewhere(
+    problem: Problem, options: LoopOptions, curvature: Curvature, callback: Callback | None, time_limit: float | None
+) -> Solution | None:
+    """The solution from the middle of limits, or from the controls of an example, in place of zeros, the first one that
+    converges, else the first one with a step; None where all lead nowhere."""
+    us, states, example, best = middle_controls(problem), middle_states(problem), example_controls(problem), None
+    starts = [(us, None, MIDDLE)] if us.any() else []
+    starts += [] if states is None else [(us, states, MIDDLE)]
+    starts += [] if example is None else [(example, None, EXAMPLE)]
+    for us, xs, kind in starts:
+        found = solve(problem, options, curvature, us, xs, callback, None, time_limit)
+        if found.converged:
+            return replace(found, start=kind)
+        if best is None and found.status != Status.DIVERGED and found.iterations:
+            best = replace(found, start=kind)
+    return best
+
+
+def _ended_at_an_edge(loop: Loop, state: State) -> bool:
+    """True if steps ended where a control is at its limit and derivatives are not finite, as that of a root at zero,
+    which iterates need not touch where limits are rows."""
+    options, limits, us = loop.options, loop.formulation.limits, state.model.iterate.us
+    if state.status is not Status.INVALID_DERIVATIVES or limits is None or options.soft_penalty > 0.0:
+        return False
+    return 0 < state.tried < options.max_iterations and bool(((us == limits[0]) | (us == limits[1])).any())
+
+
+def _still_start(formulation: Formulation) -> Iterate | None:
+    """The rollout of controls that hold the initial state, where these are not zeros; None where it is not finite."""
+    problem = formulation.problem
+    us = still_controls(problem)
+    if us is None or np.allclose(us, problem.us_init):
+        return None
+    found = formulation.start(us, None)
+    values = 0.0 if formulation.rows is None else formulation.rows.values(found.xs, found.us)
+    return found if math.isfinite(found.cost) and np.isfinite(values).all() else None
 
 
 def expect_solves(problem: Problem, options: LoopOptions) -> None:
@@ -419,9 +481,12 @@ def past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[S
 
 # ------------------------------------------------------------------------------------------------ a second solve
 #
-# What is not solved in so many steps is solved from the same start in another way: control limits are rows as all other
-# constraints, and the first penalty is large.  That is worse for most problems, so it comes second, and in turns with
-# the first solve, which may be slow and yet converge.
+# What is not solved in so many steps is solved in another way: control limits are rows as all other constraints, and
+# the first penalty is large.  That is worse for most problems, so it comes second, and in turns with the first solve,
+# which may be slow and yet converge.  It begins where the first one began; or, in place of zeros, with controls that
+# hold the initial state: all of 24 carts are solved so whose speed over distance is singular where they stop, as they
+# do without a force, and 10 of them from zeros alone.  Solves whose clipped controls end at the edge of a domain are
+# made again so, too.
 
 
 TURN = 200
@@ -431,7 +496,7 @@ FAILED = Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_D
 
 
 def _with_second_solve(loop: Loop, state: State, start: Iterate, callback: Callback | None) -> tuple[Loop, State]:
-    """The end of a solve that has failed, or has no status yet, or the end of the second one from its first iterate,
+    """The end of a solve that has failed, or has no status yet, or the end of the second one, from an iterate,
     whichever is better."""
     first, log = loop.formulation, state.log[: state.tried]
     options = replace(loop.options, control_limits="augmented_lagrangian")
@@ -443,13 +508,47 @@ def _with_second_solve(loop: Loop, state: State, start: Iterate, callback: Callb
     found = again.run(start, callback, np.inf, log, until=len(log) + TURN if state.status is None else None)
     if found.status in (None, *FAILED, Status.INFEASIBLE) and state.status is None:
         state = loop.go_on(state._replace(log=found.log[: found.tried]), callback)
+    kept = found
+    if first.limits is not None and found.status not in (Status.CONVERGED, Status.INFEASIBLE):
+        kept = _within_limits(again, found, first.limits)
     first_wins = state.status in (Status.CONVERGED, Status.INFEASIBLE)
-    first_wins = first_wins or loop.rank(state) <= again.rank(found)
-    if first_wins and found.status is not Status.CONVERGED:
+    first_wins = first_wins or kept is None or loop.rank(state) <= again.rank(kept)
+    if kept is None or (first_wins and found.status is not Status.CONVERGED):
         formulation.close()
         return loop, _of_both(loop, state, found)
     first.close()
-    return again, _of_both(again, found, state)
+    return again, _of_both(again, kept, state)
+
+
+def _within_limits(loop: Loop, state: State, limits: Limits) -> State | None:
+    """The state of a solve whose limits of controls are rows, which it has not met yet: with a rollout of the controls,
+    clipped, or of its policy about them, whichever is better; None if neither is finite."""
+    formulation, (xs, us, *_) = loop.formulation, state.model.iterate
+    nearest = us.clip(*limits)
+    if np.array_equal(nearest, us):
+        return state
+    rollouts = [formulation.start(nearest, None)]
+    if state.direction is not None:
+        K = formulation.policy(state.model, state.direction.sweep)[1]
+        states, controls = closed_loop(formulation.problem, xs, us, np.zeros_like(us), K, None, limits)
+        if all_finite(states[0]) and all_finite(controls[0]):
+            closed = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"))
+            rollouts.append(closed._replace(gaps=None))
+    found = []
+    for iterate in rollouts:
+        if math.isfinite(iterate.cost):
+            model = loop.constraints.expand(iterate, False, None, state.multipliers)
+            if math.isfinite(loop.constraints.violation(model)):
+                found.append(state._replace(model=model))
+    if not found:
+        return None
+    best = min(found, key=loop.rank)
+    way = find_direction(formulation, best.model, state.regularization, False)
+    if way.direction is not None:
+        best = best._replace(model=way.model, direction=way.direction)
+    if state.status is None:
+        return best
+    return loop.ended(best._replace(log=state.log[: state.tried], status=None), state.status)
 
 
 def _of_both(loop: Loop, state: State, other: State) -> State:
@@ -484,7 +583,7 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=status.message + (f" {saddle}" if saddle else "") + _accuracy(formulation, state),
+        message=" ".join(filter(None, (status.message, saddle, *_remarks(formulation, state)))),
         iterations=len(state.log) - 1,
         k=k,
         K=K,
@@ -501,10 +600,18 @@ def _solution(
     )
 
 
-def _accuracy(formulation: Formulation, state: State) -> str:
-    """Message: to which accuracy the cost of a converged solve is known, where the dynamics are noisy; else empty."""
-    uncertain = noise(formulation.problem, state.model) if state.status is Status.CONVERGED else 0.0
-    return f" Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}." if uncertain > 0.0 else ""
+def _remarks(formulation: Formulation, state: State) -> tuple[str, str]:
+    """Messages: to which accuracy the cost of a converged solve is known, where the dynamics are noisy; and by how much
+    controls exceed limits that are rows, where a solve ended before these were met.  Else empty."""
+    problem, us = formulation.problem, state.model.iterate.us
+    if state.status is Status.CONVERGED:
+        uncertain = noise(problem, state.model)
+        told = f"Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}."
+        return told if uncertain > 0.0 else "", ""
+    if formulation.limits is not None or problem.control_limits is None:
+        return "", ""
+    excess = float(np.abs(us - us.clip(*problem.control_limits)).max())
+    return "", f"Its controls exceed their limits by up to {excess:.2g}." if excess > 0.0 else ""
 
 
 def _policy(

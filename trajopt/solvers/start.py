@@ -9,6 +9,17 @@ together:
 in units of penalties, the largest derivative of the cost there.  Then the initial state is held, with gaps for the
 solve to close.  Controls that keep the constraints where the held state violates them stay, whatever their cost.
 
+Where zeros, a problem's first controls by default, lead nowhere, the middle of its limits is tried: controls in the
+middle where both limits are finite, else at a distance of one from a single limit that they touch, rolled out; then
+with states x0 at every knot, but for components in the middle of finite `StateBounds`; and the controls of the example
+at which a function was tried (`u_example`).  That is done where the start, or a derivative there, is not finite, or
+where the solve ends at such a point.  Where the solve comes to no end, a second one (`trajopt.solvers.solve`) begins
+with controls that hold the initial state: those of the system itself (`quasi_static`), or else by Gauss-Newton steps
+
+    min_u |W (f(x0, u) - x0)|^2,       W = diag(|fu_i|),
+
+so that what controls do not reach within a step, as a clock, does not count.
+
 A warm start is never compared with the held initial state.  Its states stay where they have no gaps.  Where they have,
 as from another initial state, a rollout with its gains replaces them if cost and violation are at most twice those of
 the states with gaps, the gaps counted as violation; else the gaps stay, and the first full step closes them.  The
@@ -23,13 +34,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dynamics.validation import as_array
+from trajopt.capabilities import Start, capability
+from trajopt.costs.residuals import StateResidual
 from trajopt.interfaces.system import window
+from trajopt.problem.constraints import StateBounds
 from trajopt.problem.problem import Problem
 from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, WarmStart
 from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRM, measures, penalty_scale, total_violation
 from trajopt.solvers.formulation import Formulation, Iterate, closed_loop
 from trajopt.solvers.line_search import WORSE
+
+STEPS = 5
+"""Gauss-Newton steps to controls that hold the initial state; one suffices where these act linearly."""
 
 
 class FirstIterate(NamedTuple):
@@ -121,6 +138,81 @@ def first_iterate(
         if np.isfinite(at_rest.cost):
             return FirstIterate(at_rest, HELD, iterate)
     return FirstIterate(iterate, WARM if warm else GIVEN)
+
+
+def starts_from_zeros(problem: Problem) -> bool:
+    """True if a problem's own start is the default one: controls of zero, and no states."""
+    return problem.xs_init is None and not problem.us_init.any()
+
+
+def middle_controls(problem: Problem) -> np.ndarray:
+    """The problem's first controls (N, nu), moved to the middle of their limits."""
+    us = problem.us_init.copy()
+    if problem.control_limits is None:
+        return us
+    lower, upper = problem.control_limits
+    below, above = np.isfinite(lower), np.isfinite(upper)
+    both, at_lower, at_upper = below & above, below & ~above & (us <= lower), above & ~below & (us >= upper)
+    us[at_lower], us[at_upper] = lower[at_lower] + 1.0, upper[at_upper] - 1.0
+    us[both] = 0.5 * lower[both] + 0.5 * upper[both]
+    return us
+
+
+def middle_states(problem: Problem) -> np.ndarray | None:
+    """The initial state (N+1, nx) at every knot, with components in the middle of limits that hold along the path;
+    None where no such limits are finite."""
+    system, N, found = problem.system, problem.horizon, False
+    xs = np.repeat(problem.x0[None], N + 1, axis=0)
+    for constraint in problem.constraints:
+        if not isinstance(constraint, StateBounds) or not isinstance(constraint.residual, StateResidual):
+            continue
+        knots, at = constraint.knots(N, True), constraint.residual.components
+        lower, upper = constraint.limits(knots)
+        wide = np.isfinite(lower) & np.isfinite(upper) & (lower < upper)
+        if len(knots) < 2 or not wide.any():
+            continue
+        reference = np.repeat(constraint.residual.reference[None], len(knots), axis=0)
+        away = system.difference(reference, xs[knots])
+        limited = away[:, at]
+        limited[wide] = 0.5 * lower[wide] + 0.5 * upper[wide]
+        away[:, at] = limited
+        xs[knots], found = system.integrate(reference, away), True
+    return xs if found else None
+
+
+def example_controls(problem: Problem) -> np.ndarray | None:
+    """The controls (N, nu) of the first example that is not zero, of the system or of a residual, within their limits;
+    None where there is none."""
+    system, nu = problem.system, problem.system.nu
+    terms = [getattr(term.cost, "residual", None) for term in problem.objective.terms]
+    for part in (system, *terms, *(constraint.residual for constraint in problem.residual_constraints)):
+        u = getattr(part, "u_example", None)
+        if u is not None and u.shape == (nu,) and u.any():
+            us = np.tile(u, (problem.horizon, 1))
+            return us if problem.control_limits is None else us.clip(*problem.control_limits)
+    return None
+
+
+def still_controls(problem: Problem) -> np.ndarray | None:
+    """Controls (N, nu) that hold the initial state, or what of it they can, within their limits; None where there are
+    none."""
+    system, x0, N = problem.system, problem.x0, problem.horizon
+    quasi_static, first = capability(system, Start).quasi_static, window(system, 0, 1)
+    if quasi_static is not None:
+        us = np.array(np.broadcast_to(quasi_static(x0), (N, system.nu)))
+    else:
+        u = problem.us_init[:1].copy()
+        with np.errstate(all="ignore"):
+            for _ in range(STEPS):
+                off = system.difference(x0[None], np.asarray(first.step(x0[None], u)))[0]
+                fu = first.linearize(np.stack([x0, x0]), u)[1][0]
+                weights = np.linalg.norm(fu, axis=1)
+                if not (np.isfinite(off).all() and np.isfinite(weights).all()):
+                    return None
+                u = u - np.linalg.lstsq(weights[:, None] * fu, weights * off, rcond=None)[0]
+        us = np.repeat(u, N, axis=0)
+    us = us if problem.control_limits is None else us.clip(*problem.control_limits)
+    return us if np.isfinite(us).all() else None
 
 
 def followed(formulation: Formulation, iterate: Iterate, K: np.ndarray, rows: Rows | None) -> Iterate | None:

@@ -71,9 +71,10 @@ class Line:
         """A function or a number, or a tuple with one for each rod; raises errors for other values."""
         if callable(route):
             return route
-        if isinstance(self.rod, str) or not isinstance(route, (list, tuple, np.ndarray)):
+        several = isinstance(route, (list, tuple)) or (isinstance(route, np.ndarray) and route.ndim > 0)
+        if isinstance(self.rod, str) or not several:
             return float(as_array(what, route, ()))  # pyright: ignore[reportArgumentType]
-        routes: list[Route] = list(route)
+        routes: list[Route] = list(route)  # pyright: ignore[reportArgumentType]
         if len(routes) != len(self.rod):
             raise ValueError(f"{what}: got {len(routes)} routes, expected one, or one for each of {len(self.rod)} rods")
         return tuple(x if callable(x) else float(as_array(f"{what}[{k}]", x, ())) for k, x in enumerate(routes))
