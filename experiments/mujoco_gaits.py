@@ -24,6 +24,9 @@ Needs MuJoCo and example-robot-data (make peers).  Writes OUT/mujoco_gaits.json.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +40,7 @@ from experiments.harness import Experiment, Run, quick
 from experiments.harness.tables import table
 from experiments.quadruped.robots import floating
 from problems import humanoid_model, humanoid_step
-from problems.gaits import DEFAULT, Gait, Plan
+from problems.gaits import DEFAULT, Gait, Plan, Weights
 from problems.walker import FRICTION, Walker
 
 PERIOD, STEP = 1e-3, 5e-4
@@ -70,13 +73,15 @@ FEET = {
 
 class Variation(NamedTuple):
     """What differs from the plan: friction over the plan's, masses over the model's, height of the floor [m], time
-    constant and damping ratio of contacts, direction of a push of the base in the middle of the plan."""
+    constant and damping ratio of contacts, direction of a push of the base in the middle of the plan, and seconds by
+    which torques act late."""
 
     friction: float = EXPECTED
     masses: float = 1.0
     floor: float = 0.0
     contact: tuple[float, float] = STIFF
     push: tuple[float, float] | None = None
+    delay: float = 0.0
 
 
 VARIATIONS = {
@@ -91,6 +96,9 @@ VARIATIONS = {
     "push from behind": Variation(push=(1.0, 0.0)),
     "push from the front": Variation(push=(-1.0, 0.0)),
     "push from the side": Variation(push=(0.0, 1.0)),
+    "3 ms late": Variation(delay=3e-3),
+    "5 ms late": Variation(delay=5e-3),
+    "8 ms late": Variation(delay=8e-3),
 }
 
 
@@ -132,12 +140,80 @@ def walk(name: str, stride: float, height: float) -> Planned:
     return quadruped_gait(name, phases, stride, height, 104)
 
 
+G1 = {"hip_pitch": -0.312, "knee": 0.669, "ankle_pitch": -0.357, "elbow": 0.6, "shoulder_pitch": 0.2}
+"""Angles of G1 where it stands on level soles, rad; all others are zero."""
+G1_TORQUES = {
+    "hip_pitch": 88.0, "hip_roll": 139.0, "hip_yaw": 88.0, "knee": 139.0, "ankle": 50.0, "waist_yaw": 88.0,
+    "waist": 50.0, "wrist_roll": 25.0, "wrist": 5.0, "": 25.0,
+}  # fmt: skip
+"""Torques of its motors by the first name that fits, N m; its file has none."""
+G1_SOLE = (0.09, 0.025)
+"""Half lengths of its soles, m."""
+
+
+def step_of(walker: Walker, torques: np.ndarray, stride: float) -> Planned:
+    """A step of a humanoid in knots of 20 ms, as that of `problems.humanoid_step`."""
+    weights = Weights(
+        posture=1.0, speed=1e-1, center=(1e2, 0.0, 1e2), torque=3.0 / torques**2, swing=1e3, foothold=1e5,
+        landing=1e-1, end=1e3,
+    )  # fmt: skip
+    plan = [(knots, tuple(f"{side}_foot" for side in legs)) for knots, legs in humanoid_step.PLAN]
+    gait = Gait(walker, plan, (stride, 0.0, 0.0), 0.05, 82, 0.02, weights)
+    return Planned(walker, SOLVER.solve(gait.problem("step")))
+
+
+def with_light_wrists() -> Planned:
+    """The humanoid with wrists of 50 g, which turn about two axes."""
+    model, wrist = humanoid_model.humanoid(), np.diag([1e-4, 1e-4, 2e-5])
+    for side in humanoid_model.SIDES:
+        roll, hand = f"{side}_wrist", f"{side}_palm"
+        model = model.with_body(roll, f"{side}_hand", dynamics.Revolute("z"), mass=0.01, inertia=wrist, effort=5.0)
+        at = (0.0, 0.0, -0.02)
+        model = model.with_body(hand, roll, dynamics.Revolute("y"), mass=0.05, com=at, inertia=wrist, effort=5.0)
+    standing = np.zeros(model.nq)
+    angles = dict(zip(humanoid_model.humanoid().joint_names[1:], humanoid_model.standing()[7:], strict=True))
+    standing[:7] = humanoid_model.standing()[:7]
+    for name, i in zip(model.joint_names[1:], model.q_index[1:], strict=True):
+        standing[i] = angles.get(name, 0.0)
+    walker = Walker(model, standing, humanoid_model.FEET, humanoid_model.SOLE)
+    return step_of(walker, model.effort_limit[6:], 0.2)
+
+
+def g1_file() -> Path | None:
+    """The file of Unitree's G1 with 29 joints in the package `mjlab`, which need not be imported; None without it."""
+    package = find_spec("mjlab")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "asset_zoo/robots/unitree_g1/xmls/g1.xml"
+
+
+def g1() -> Planned:
+    """A step of G1 on its soles, without the inertias of rotors, which its file does not have."""
+    file = g1_file()
+    assert file is not None
+    model = dynamics.load_robot(file)
+    names = model.joint_names[1:]
+    torques = np.array([next(t for part, t in G1_TORQUES.items() if part in name) for name in names])
+    model = replace(model, effort_limit=np.append(np.full(6, np.inf), torques))
+    standing, sides = np.zeros(model.nq), {"left": 1.0, "right": -1.0}
+    standing[6] = 1.0
+    for name, i in zip(names, model.q_index[1:], strict=True):
+        standing[i] = next((angle for part, angle in G1.items() if part in name), 0.0)
+        if "shoulder_roll" in name:
+            standing[i] = 0.2 * sides[name.partition("_")[0]]
+    feet = ("left_foot", "right_foot")
+    standing[2] = -dynamics.frame_placement(model, standing, feet[0]).p[2]
+    return step_of(Walker(model, standing, feet, G1_SOLE), torques, 0.15)
+
+
 PLANS: dict[str, Callable[[], Planned]] = {
     "solo12 trot": lambda: trot("solo12", 0.1, 0.04),
     "solo12 walk": lambda: walk("solo12", 0.08, 0.04),
     "anymal trot": lambda: trot("anymal", 0.15, 0.08),
     "anymal walk": lambda: walk("anymal", 0.15, 0.08),
     "humanoid step": lambda: Planned(humanoid_model.walker(), SOLVER.solve(humanoid_step.make())),
+    "light wrists": with_light_wrists,
+    **({} if g1_file() is None else {"g1 step": g1}),
 }
 Law = Callable[[float, np.ndarray], np.ndarray]
 
@@ -273,13 +349,15 @@ def executed(what: Planned, law: Law, change: Variation) -> dict[str, Any]:
     plant.put(plan.xs[0])
     slip = np.zeros(len(walker.feet))
     loads: list[np.ndarray] = []
+    late = [plan.us[0]] * round(change.delay / PERIOD)  # torques that have not acted yet
     for i in range(round((end + AFTER) / PERIOD)):
         t = i * PERIOD
         x, planned = plant.state, reference(t)
         if fallen(model, planned, x):
             return {"fell": True, "at": t}
         places = plant.places()
-        plant.step(law(t, x), push if 0.5 * end <= t < 0.5 * end + lasting else np.zeros(3))
+        late.append(law(t, x))
+        plant.step(late.pop(0), push if 0.5 * end <= t < 0.5 * end + lasting else np.zeros(3))
         loads.append(plant.pressures() > LOADED * weight)
         stays = loads[-1] & loads[max(i - 1, 0)]
         slip += np.where(stays, np.linalg.norm(plant.places() - places, axis=1), 0.0)

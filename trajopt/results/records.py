@@ -346,3 +346,14 @@ def _check_report(name: str, report: ConstraintReport, N: int) -> None:
     for which, each in ("factors", report.factors), ("rounding", report.rounding):
         if each is not None:
             _check(f"{name}.{which}", each, shape[1:])
+
+
+class Hold(NamedTuple):
+    """Control after the end of a plan: u = u_h + K_h difference(x_h, x); x (nx,), u (nu,), K (nu, ndx)."""
+
+    x: np.ndarray
+    u: np.ndarray
+    K: np.ndarray
+
+    def __repr__(self) -> str:
+        return in_brief(self)
