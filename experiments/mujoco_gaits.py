@@ -1,17 +1,21 @@
 """Gaits planned here and executed by MuJoCo, on floors, with masses and with contacts that are not the plan's.
 
-Five plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), and the step of the humanoid of
-`problems.humanoid_step`.  They count on the coefficient of friction `problems.walker.FRICTION`, 0.65 times what the
+Plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), the step of the humanoid of
+`problems.humanoid_step`, the same with wrists of 60 g, and a step of Unitree's G1 with its 29 joints, if the package
+mjlab is there, whose file has no inertias of rotors.  They count on the coefficient of friction `problems.walker.FRICTION`, 0.65 times what the
 floor is expected to have.  MuJoCo has the same bodies, balls or soles as feet, a floor with elliptic friction cones,
 and steps of half a millisecond; torques are decided every millisecond by the plan's policy, from the time and the true
 state alone.  After its end, the last posture is held for two seconds.  Laws:
 
-    gains     plan.policy(hold=True)
-    default   plan.policy(hold=True, joint_stiffness="auto"): stiffness and damping of the joints added
+    gains     plan.policy()
+    default   plan.policy(joint_stiffness="auto"): stiffness and damping of the joints added, for a delay of 3 ms
+    stated    the same with the delay that there is, of variations with a delay; where that is zero the default
 
 Variations: none; friction 0.8 and 0.6 times that which the plan counts on, where feet slip; all masses a tenth larger
-or smaller; the floor 5 mm higher or lower than planned; soft contacts, MuJoCo's default; and pushes of the base that
-change the velocity of the whole robot by 0.2 m/s, forwards, backwards and aside, in the middle of the plan.
+or smaller; the floor 5 mm higher or lower than planned; soft contacts, MuJoCo's default; pushes of the base that
+change the velocity of the whole robot by 0.2 m/s, forwards, backwards and aside, in the middle of the plan; torques that
+act 3, 5 and 8 ms after their states; and positions and velocities that are measured with errors of 1 mrad or mm and
+20 mrad/s or mm/s (standard deviations, anew in every period).
 
 A robot has fallen when its base is turned by more than 45 degrees from the plan, or has lost a third of its height.
 Errors are those at the very end: of the base, and of the foot that is farthest from its planned foothold, mm.  Slip is
@@ -20,9 +24,10 @@ when it was planned.
 
     python -m experiments.mujoco_gaits [--quick] [--out DIR]
 
-Needs MuJoCo and example-robot-data (make peers).  Writes OUT/mujoco_gaits.json.
+Needs MuJoCo and example-robot-data (make peers), and G1 pip install --no-deps mjlab.  Writes OUT/mujoco_gaits.json.
 """
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -73,8 +78,8 @@ FEET = {
 
 class Variation(NamedTuple):
     """What differs from the plan: friction over the plan's, masses over the model's, height of the floor [m], time
-    constant and damping ratio of contacts, direction of a push of the base in the middle of the plan, and seconds by
-    which torques act late."""
+    constant and damping ratio of contacts, direction of a push of the base in the middle of the plan, seconds by which
+    torques act late, and standard deviations of measured positions and velocities."""
 
     friction: float = EXPECTED
     masses: float = 1.0
@@ -82,6 +87,7 @@ class Variation(NamedTuple):
     contact: tuple[float, float] = STIFF
     push: tuple[float, float] | None = None
     delay: float = 0.0
+    noise: tuple[float, float] = (0.0, 0.0)
 
 
 VARIATIONS = {
@@ -99,6 +105,7 @@ VARIATIONS = {
     "3 ms late": Variation(delay=3e-3),
     "5 ms late": Variation(delay=5e-3),
     "8 ms late": Variation(delay=8e-3),
+    "noise": Variation(noise=(1e-3, 2e-2)),
 }
 
 
@@ -218,12 +225,16 @@ PLANS: dict[str, Callable[[], Planned]] = {
 Law = Callable[[float, np.ndarray], np.ndarray]
 
 
-LAWS = ("gains", "default")
+LAWS = ("gains", "default", "stated")
 
 
-def law_of(plan: trajopt.Solution, name: str) -> Law:
-    """One of `LAWS`."""
-    return plan.policy(hold=True, joint_stiffness="auto" if name == "default" else None)
+def law_of(plan: trajopt.Solution, name: str, delay: float) -> Law:
+    """One of `LAWS`, the last for this delay."""
+    if name == "gains":
+        return plan.policy()
+    with warnings.catch_warnings():  # where nothing is added, the table says what became of it
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return plan.policy(joint_stiffness="auto", delay=max(delay, 3e-3) if name == "stated" else None)
 
 
 # ------------------------------------------------------------------------------------------------ plant
@@ -347,7 +358,7 @@ def executed(what: Planned, law: Law, change: Variation) -> dict[str, Any]:
     speed, lasting = PUSH
     push = np.zeros(3) if change.push is None else np.array([*change.push, 0.0]) * weight / 9.81 * speed / lasting
     plant.put(plan.xs[0])
-    slip = np.zeros(len(walker.feet))
+    slip, rng, errors = np.zeros(len(walker.feet)), np.random.default_rng(0), np.repeat(change.noise, model.nv)
     loads: list[np.ndarray] = []
     late = [plan.us[0]] * round(change.delay / PERIOD)  # torques that have not acted yet
     for i in range(round((end + AFTER) / PERIOD)):
@@ -356,7 +367,7 @@ def executed(what: Planned, law: Law, change: Variation) -> dict[str, Any]:
         if fallen(model, planned, x):
             return {"fell": True, "at": t}
         places = plant.places()
-        late.append(law(t, x))
+        late.append(law(t, measured(model, x, errors * rng.standard_normal(2 * model.nv))))
         plant.step(late.pop(0), push if 0.5 * end <= t < 0.5 * end + lasting else np.zeros(3))
         loads.append(plant.pressures() > LOADED * weight)
         stays = loads[-1] & loads[max(i - 1, 0)]
@@ -370,6 +381,12 @@ def executed(what: Planned, law: Law, change: Variation) -> dict[str, Any]:
         "slip": 1e3 * float(slip.max()),
         "late": max(lateness(pressed[:, walker.feet.index(foot)], t) for t, foot in touch_downs(plan)),
     }
+
+
+def measured(model: dynamics.RigidBodyModel, x: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """The state x (nx,) as it is measured with this error (2 nv,) along the tangent."""
+    q = dynamics.integrate(model, x[: model.nq], error[: model.nv])
+    return np.append(q, x[model.nq :] + error[model.nv :])
 
 
 def fallen(model: dynamics.RigidBodyModel, planned: np.ndarray, x: np.ndarray) -> bool:
@@ -395,8 +412,15 @@ def row(name: str, variations: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"plan": name, "status": str(plan.status), "iterations": plan.log[-1].iteration}
     found["laws"] = {}
     for key in LAWS:
-        law = law_of(plan, key)
-        found["laws"][key] = {each: executed(what, law, VARIATIONS[each]) for each in variations}
+        runs = found["laws"][key] = {}
+        for each in variations:
+            change = VARIATIONS[each]
+            late = key == "stated" and change.delay > 3e-3
+            runs[each] = (
+                found["laws"]["default"][each]
+                if key == "stated" and not late
+                else executed(what, law_of(plan, key, change.delay), change)
+            )
     return found
 
 

@@ -11,6 +11,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
+from dynamics.simd.kernel_cache import NotCompiledError
 from problems import arm
 from tests.trajopt.cases import circle_pendulum, linear, pendulum
 from tests.trajopt.systems import LinearSystem
@@ -31,7 +32,7 @@ from trajopt import (
     StateCost,
     TimeCost,
 )
-from trajopt.results.dense_output import dense_output
+from trajopt.results.dense_output import DenseOutput, dense_output
 
 
 def closed_loop(policy, x0, steps):
@@ -518,3 +519,33 @@ def test_damaged_files_are_refused(changes, message, rng, tmp_path):
     np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
     with pytest.raises(ValueError, match=rf"a\.npz: got .*{message}"):
         Policy.load(path)
+
+
+# ------------------------------------------------------------------------------------------------ the first call
+@pytest.mark.parametrize("name", ["arm", "gait"])
+def test_calls_find_the_motion_computed(name, monkeypatch):
+    """So that the first one takes no longer than others."""
+    solution = plan_of(name)
+    policy = solution.policy()
+    policy.warm_up()  # in case that something was not compiled yet
+    again = solution.policy()
+    for each in (policy, again):
+        monkeypatch.setattr(each.motion, "_make", None)  # whoever computes rows of the table now, fails
+        for t in np.linspace(-0.1, policy.horizon + 0.1, 50).tolist():
+            assert np.isfinite(each(t, solution.xs[0])).all()
+
+
+def test_a_policy_is_made_where_functions_of_its_motion_are_not_compiled(monkeypatch, rng):
+    """They are left to the calls, or to `warm_up`."""
+
+    def not_compiled(*args):
+        raise NotCompiledError("not compiled")
+
+    solution = DDP().solve(linear(rng))
+    with monkeypatch.context() as changed:
+        changed.setattr(DenseOutput, "_make", not_compiled)
+        policy = solution.policy()
+        with pytest.raises(NotCompiledError):
+            policy.warm_up()
+    policy.warm_up()
+    np.testing.assert_array_equal(policy(0.25, solution.xs[2]), solution.policy()(0.25, solution.xs[2]))

@@ -22,16 +22,17 @@ root is i w: with y = w tau,
 
     kp tau^2/m = y^2 cos y,      kd tau/m = y sin y
 
-The largest stiffness on this curve is where tan y = 2/y, y = 1.077: kp = 0.549 m/tau^2, with kd = 0.948 m/tau.  (1) has
-these for twice the delay, so that a joint bears twice the delay that is stated.  At the bound its damping ratio is 0.64,
-which is that of all others.  Joints of a limb are lighter together than alone: m_j accounts for it, since springs
+The largest stiffness on this curve is where tan y = 2/y, y = 1.077: kp = 0.549 m/tau^2, with kd = 0.948 m/tau.  (1)
+has these for twice the delay, so that a joint bears twice the delay that is stated.  At the bound its damping ratio is
+0.64, which is that of all others.  Joints of a limb are lighter together than alone: m_j accounts for it, since springs
 w^2 m_j at all of them oscillate at w at most.
 
 The plan's own gains are added to that, and bodies that nothing drives are balanced by moving joints away from the plan,
 which stiffness forbids.  So a law is checked before it is returned, in the closed loop with twice the delay
 (`trajopt.results.late_feedback`): standing at the end must decay at half the rate of the gains alone at least, and the
 last second must not become unstable.  Where (1) fails, its bounds are halved, and halved again, the last with the delay
-that is stated, too; if that fails nothing is added, with a warning.  Of given numbers a warning says if they make the loop with the delay unstable.
+that is stated, too; if that fails nothing is added, with a warning.  Of given numbers a warning says if they make the
+loop with the delay unstable.
 
 The last tenth of a plan does not count for lambda and delta, unless standing still follows it: gains there depend on
 the end and grow stiffer from knot to knot.

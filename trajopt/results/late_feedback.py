@@ -36,8 +36,8 @@ NEUTRAL = 1e-3
 
 
 class Growth(NamedTuple):
-    """Rates s of growth, 1/s, of deviations exp(s t): at rest (-inf where the plan does not stand in the end), and along
-    the last second of the plan."""
+    """Rates s of growth, 1/s, of deviations exp(s t): at rest (-inf where the plan does not stand in the end), and
+    along the last second of the plan."""
 
     rest: float
     last: float
@@ -80,7 +80,8 @@ class LateLoop:
         rows, self.step = fine_rows(system, N, k), system.dt / k
         self.late = round(delay / self.step)
         if self.late > MOST:
-            raise ValueError(f"delay: got {delay:.3g} s, expected {MOST * self.step:.3g} at most, {MOST} steps of the plan")
+            longest = MOST * self.step
+            raise ValueError(f"delay: got {delay:.3g} s, expected {longest:.3g} at most, {MOST} steps of the plan")
         self.first = int(np.searchsorted(times[:-1], times[-1] - LAST - 1e-9))
         self.counts = np.diff(rows)[self.first :]
         self.moving = knot_durations(system, N, xs)[self.first :] > 0.0

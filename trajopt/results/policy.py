@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
 from dynamics.simd.caller import warn
+from dynamics.simd.kernel_cache import loading_alone
 from dynamics.validation import as_array, as_choice, as_flag, as_not_negative, as_number
 from trajopt.backward.backward_pass import SweepResult, sweep
 from trajopt.backward.expansions import Expansion, convexified, expand
@@ -248,8 +250,9 @@ class Policy:
 
     Notes
     -----
-    A call takes some ten microseconds, the first one at a knot longer: the motion between knots is computed when it is
-    first asked for.
+    A call takes some ten microseconds, the first one in every stretch of 16 knots longer, since the motion between
+    knots is computed when it is first asked for; `warm_up` computes all of it, and `Solution.policy` calls it where no
+    function has to be compiled for it.
 
     States are those of the problem's system, with what it adds to those of a robot: for a `ControlRateSystem` the last
     control that acted, so that the policy must be called at the plan's knots too; for a `JerkSystem` the velocities one
@@ -342,6 +345,21 @@ class Policy:
         if self.limits is None:
             return u if self.feedback else u.copy()
         return np.minimum(np.maximum(u, self.limits[0][k]), self.limits[1][k])
+
+    def warm_up(self) -> None:
+        """Load or compile what calls run, and compute the motion between all knots, so that no call takes longer than
+        others.  Where it is not finite, it is left to the calls.
+
+        `Solution.policy` does this, unless a function would have to be compiled, which takes seconds.
+        """
+        motion = self.motion
+        with suppress(ValueError):
+            motion.whole_table()
+        x, times = motion.xs[0], motion.times
+        middle = 0.5 * float(times[1:][np.diff(times) > 0.0][0])
+        for t in (0.0, middle, self.horizon):
+            with suppress(ValueError):
+                self(t, x if self.feedback else None)
 
     def _state(self, x: Any) -> np.ndarray:
         """x as a state (nx,), or an error that names it."""
@@ -507,7 +525,10 @@ def policy_of(
     if limits is not None:
         limits = limits[0].copy(), limits[1].copy()
     solution, feedback, end = deployed(solution, feedback, joint_stiffness, joint_damping, hold, delay)
-    return Policy(motion, solution.K.copy(), limits, feedback, end)
+    policy = Policy(motion, solution.K.copy(), limits, feedback, end)
+    with suppress(Exception), loading_alone():  # what fails here, fails in the call that needs it
+        policy.warm_up()
+    return policy
 
 
 def deployed(

@@ -11,14 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.validation import (
-    as_array,
-    as_choice,
-    as_not_negative,
-    as_number_or_vector,
-    as_positive,
-    as_whole_number,
-)
+from dynamics.validation import as_array, as_choice, as_not_negative, as_number_or_vector, as_positive, as_whole_number
 from trajopt.capabilities import Contacts, Knots, Steps, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.extended_system import innermost, remembered_between, remembered_next, remembered_numbers
@@ -184,17 +177,18 @@ def simulate(
         Longest step, s; steps are a whole fraction of the plan's, by the integrator of highest order that applies (rk4
         for robots).  Systems without finer steps (`refined` of `trajopt.capabilities.Steps`) take their own.
     policy : "feedback" (default), "open loop", or a function u = policy(t, x) such as a `trajopt.Policy`
-        With the plan's gains, without them, or by another controller; with a period or stiffness of joints the gains are
-        those of `Solution.policy`.
+        With the plan's gains, without them, or by another controller; with a period or stiffness of joints the gains
+        are those of `Solution.policy`.
     x0 : (nx,) array, optional
         Initial state; by default the plan's.
     system : System, optional
         System that moves in place of the plan's, with the same states and controls, and steps that are a whole fraction
         of the plan's.
     period : float, optional
-        Seconds between calls of the policy: at 0, period, 2 period, ....  By default it is called at the plan's knots.  Where steps cannot be whole fractions of both
-        the period and the plan's knots, as those of free durations, it is called at the next step, a tenth of a period
-        late at most.  Systems without finer steps are controlled at their own.
+        Seconds between calls of the policy: at 0, period, 2 period, ....  By default it is called at the plan's knots.
+        Where steps cannot be whole fractions of both the period and the plan's knots, as those of free durations, it is
+        called at the next step, a tenth of a period late at most.  Systems without finer steps are controlled at their
+        own.
     joint_stiffness, joint_damping : number or (J,) array or "auto", optional
         Stiffness and damping of the joints, added to the gains or in their place, as in `Solution.policy`; an error
         with a function as policy, which has its own.  "auto" is made for the delay.
