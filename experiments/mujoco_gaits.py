@@ -2,10 +2,10 @@
 
 Plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), the step of the humanoid of
 `problems.humanoid_step`, the same with wrists of 60 g, and a step of Unitree's G1 with its 29 joints, if the package
-mjlab is there, whose file has no inertias of rotors.  They count on the coefficient of friction `problems.walker.FRICTION`, 0.65 times what the
-floor is expected to have.  MuJoCo has the same bodies, balls or soles as feet, a floor with elliptic friction cones,
-and steps of half a millisecond; torques are decided every millisecond by the plan's policy, from the time and the true
-state alone.  After its end, the last posture is held for two seconds.  Laws:
+mjlab is there, whose file has no inertias of rotors.  They count on the coefficient of friction
+`problems.walker.FRICTION`, 0.65 times what the floor is expected to have.  MuJoCo has the same bodies, balls or soles as
+feet, a floor with elliptic friction cones, and steps of half a millisecond; torques are decided every millisecond by the
+plan's policy, from the time and the state alone.  After its end, the last posture is held for two seconds.  Laws:
 
     gains     plan.policy()
     default   plan.policy(joint_stiffness="auto"): stiffness and damping of the joints added, for a delay of 3 ms
@@ -13,9 +13,9 @@ state alone.  After its end, the last posture is held for two seconds.  Laws:
 
 Variations: none; friction 0.8 and 0.6 times that which the plan counts on, where feet slip; all masses a tenth larger
 or smaller; the floor 5 mm higher or lower than planned; soft contacts, MuJoCo's default; pushes of the base that
-change the velocity of the whole robot by 0.2 m/s, forwards, backwards and aside, in the middle of the plan; torques that
-act 3, 5 and 8 ms after their states; and positions and velocities that are measured with errors of 1 mrad or mm and
-20 mrad/s or mm/s (standard deviations, anew in every period).
+change the velocity of the whole robot by 0.2 m/s, forwards, backwards and aside, in the middle of the plan; torques
+that act 3, 5 and 8 ms after their states; and positions and velocities that are measured with errors of 1 mrad or mm
+and 20 mrad/s or mm/s (standard deviations, anew in every period).
 
 A robot has fallen when its base is turned by more than 45 degrees from the plan, or has lost a third of its height.
 Errors are those at the very end: of the base, and of the foot that is farthest from its planned foothold, mm.  Slip is
