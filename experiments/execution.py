@@ -57,8 +57,8 @@ PLANTS = ("acrobot", "cartpole", "double_pendulum", "quadrotor")
 DRAWS = 20
 ON_LEGS = ("quadruped_stand", "quadruped_trot", "quadruped_walk", "humanoid_step")
 FEEDBACK: dict[str, dict[str, Any]] = {
-    "gains": {},
-    "gains, joints": {"joint_stiffness": "auto"},
+    "gains": {"hold": False},
+    "gains, joints": {"joint_stiffness": "auto", "hold": False},
     "gains, hold": {"hold": True},
     "gains, joints, hold": {"joint_stiffness": "auto", "hold": True},
 }

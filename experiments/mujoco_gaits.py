@@ -1,17 +1,21 @@
 """Gaits planned here and executed by MuJoCo, on floors, with masses and with contacts that are not the plan's.
 
-Five plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), and the step of the humanoid of
-`problems.humanoid_step`.  They count on the coefficient of friction `problems.walker.FRICTION`, 0.65 times what the
-floor is expected to have.  MuJoCo has the same bodies, balls or soles as feet, a floor with elliptic friction cones,
-and steps of half a millisecond; torques are decided every millisecond by the plan's policy, from the time and the true
-state alone.  After its end, the last posture is held for two seconds.  Laws:
+Plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), the step of the humanoid of
+`problems.humanoid_step`, the same with wrists of 60 g, and a step of Unitree's G1 with its 29 joints, if the package
+mjlab is there, whose file has no inertias of rotors.  They count on the coefficient of friction
+`problems.walker.FRICTION`, 0.65 times what the floor is expected to have.  MuJoCo has the same bodies, balls or soles as
+feet, a floor with elliptic friction cones, and steps of half a millisecond; torques are decided every millisecond by the
+plan's policy, from the time and the state alone.  After its end, the last posture is held for two seconds.  Laws:
 
-    gains     plan.policy(hold=True)
-    default   plan.policy(hold=True, joint_stiffness="auto"): stiffness and damping of the joints added
+    gains     plan.policy()
+    default   plan.policy(joint_stiffness="auto"): stiffness and damping of the joints added, for a delay of 3 ms
+    stated    the same with the delay that there is, of variations with a delay; where that is zero the default
 
 Variations: none; friction 0.8 and 0.6 times that which the plan counts on, where feet slip; all masses a tenth larger
-or smaller; the floor 5 mm higher or lower than planned; soft contacts, MuJoCo's default; and pushes of the base that
-change the velocity of the whole robot by 0.2 m/s, forwards, backwards and aside, in the middle of the plan.
+or smaller; the floor 5 mm higher or lower than planned; soft contacts, MuJoCo's default; pushes of the base that
+change the velocity of the whole robot by 0.2 m/s, forwards, backwards and aside, in the middle of the plan; torques
+that act 3, 5 and 8 ms after their states; and positions and velocities that are measured with errors of 1 mrad or mm
+and 20 mrad/s or mm/s (standard deviations, anew in every period).
 
 A robot has fallen when its base is turned by more than 45 degrees from the plan, or has lost a third of its height.
 Errors are those at the very end: of the base, and of the foot that is farthest from its planned foothold, mm.  Slip is
@@ -20,10 +24,14 @@ when it was planned.
 
     python -m experiments.mujoco_gaits [--quick] [--out DIR]
 
-Needs MuJoCo and example-robot-data (make peers).  Writes OUT/mujoco_gaits.json.
+Needs MuJoCo and example-robot-data (make peers), and G1 pip install --no-deps mjlab.  Writes OUT/mujoco_gaits.json.
 """
 
+import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +45,7 @@ from experiments.harness import Experiment, Run, quick
 from experiments.harness.tables import table
 from experiments.quadruped.robots import floating
 from problems import humanoid_model, humanoid_step
-from problems.gaits import DEFAULT, Gait, Plan
+from problems.gaits import DEFAULT, Gait, Plan, Weights
 from problems.walker import FRICTION, Walker
 
 PERIOD, STEP = 1e-3, 5e-4
@@ -70,13 +78,16 @@ FEET = {
 
 class Variation(NamedTuple):
     """What differs from the plan: friction over the plan's, masses over the model's, height of the floor [m], time
-    constant and damping ratio of contacts, direction of a push of the base in the middle of the plan."""
+    constant and damping ratio of contacts, direction of a push of the base in the middle of the plan, seconds by which
+    torques act late, and standard deviations of measured positions and velocities."""
 
     friction: float = EXPECTED
     masses: float = 1.0
     floor: float = 0.0
     contact: tuple[float, float] = STIFF
     push: tuple[float, float] | None = None
+    delay: float = 0.0
+    noise: tuple[float, float] = (0.0, 0.0)
 
 
 VARIATIONS = {
@@ -91,6 +102,10 @@ VARIATIONS = {
     "push from behind": Variation(push=(1.0, 0.0)),
     "push from the front": Variation(push=(-1.0, 0.0)),
     "push from the side": Variation(push=(0.0, 1.0)),
+    "3 ms late": Variation(delay=3e-3),
+    "5 ms late": Variation(delay=5e-3),
+    "8 ms late": Variation(delay=8e-3),
+    "noise": Variation(noise=(1e-3, 2e-2)),
 }
 
 
@@ -132,22 +147,94 @@ def walk(name: str, stride: float, height: float) -> Planned:
     return quadruped_gait(name, phases, stride, height, 104)
 
 
+G1 = {"hip_pitch": -0.312, "knee": 0.669, "ankle_pitch": -0.357, "elbow": 0.6, "shoulder_pitch": 0.2}
+"""Angles of G1 where it stands on level soles, rad; all others are zero."""
+G1_TORQUES = {
+    "hip_pitch": 88.0, "hip_roll": 139.0, "hip_yaw": 88.0, "knee": 139.0, "ankle": 50.0, "waist_yaw": 88.0,
+    "waist": 50.0, "wrist_roll": 25.0, "wrist": 5.0, "": 25.0,
+}  # fmt: skip
+"""Torques of its motors by the first name that fits, N m; its file has none."""
+G1_SOLE = (0.09, 0.025)
+"""Half lengths of its soles, m."""
+
+
+def step_of(walker: Walker, torques: np.ndarray, stride: float) -> Planned:
+    """A step of a humanoid in knots of 20 ms, as that of `problems.humanoid_step`."""
+    weights = Weights(
+        posture=1.0, speed=1e-1, center=(1e2, 0.0, 1e2), torque=3.0 / torques**2, swing=1e3, foothold=1e5,
+        landing=1e-1, end=1e3,
+    )  # fmt: skip
+    plan = [(knots, tuple(f"{side}_foot" for side in legs)) for knots, legs in humanoid_step.PLAN]
+    gait = Gait(walker, plan, (stride, 0.0, 0.0), 0.05, 82, 0.02, weights)
+    return Planned(walker, SOLVER.solve(gait.problem("step")))
+
+
+def with_light_wrists() -> Planned:
+    """The humanoid with wrists of 50 g, which turn about two axes."""
+    model, wrist = humanoid_model.humanoid(), np.diag([1e-4, 1e-4, 2e-5])
+    for side in humanoid_model.SIDES:
+        roll, hand = f"{side}_wrist", f"{side}_palm"
+        model = model.with_body(roll, f"{side}_hand", dynamics.Revolute("z"), mass=0.01, inertia=wrist, effort=5.0)
+        at = (0.0, 0.0, -0.02)
+        model = model.with_body(hand, roll, dynamics.Revolute("y"), mass=0.05, com=at, inertia=wrist, effort=5.0)
+    standing = np.zeros(model.nq)
+    angles = dict(zip(humanoid_model.humanoid().joint_names[1:], humanoid_model.standing()[7:], strict=True))
+    standing[:7] = humanoid_model.standing()[:7]
+    for name, i in zip(model.joint_names[1:], model.q_index[1:], strict=True):
+        standing[i] = angles.get(name, 0.0)
+    walker = Walker(model, standing, humanoid_model.FEET, humanoid_model.SOLE)
+    return step_of(walker, model.effort_limit[6:], 0.2)
+
+
+def g1_file() -> Path | None:
+    """The file of Unitree's G1 with 29 joints in the package `mjlab`, which need not be imported; None without it."""
+    package = find_spec("mjlab")
+    if package is None or package.origin is None:
+        return None
+    return Path(package.origin).parent / "asset_zoo/robots/unitree_g1/xmls/g1.xml"
+
+
+def g1() -> Planned:
+    """A step of G1 on its soles, without the inertias of rotors, which its file does not have."""
+    file = g1_file()
+    assert file is not None
+    model = dynamics.load_robot(file)
+    names = model.joint_names[1:]
+    torques = np.array([next(t for part, t in G1_TORQUES.items() if part in name) for name in names])
+    model = replace(model, effort_limit=np.append(np.full(6, np.inf), torques))
+    standing, sides = np.zeros(model.nq), {"left": 1.0, "right": -1.0}
+    standing[6] = 1.0
+    for name, i in zip(names, model.q_index[1:], strict=True):
+        standing[i] = next((angle for part, angle in G1.items() if part in name), 0.0)
+        if "shoulder_roll" in name:
+            standing[i] = 0.2 * sides[name.partition("_")[0]]
+    feet = ("left_foot", "right_foot")
+    standing[2] = -dynamics.frame_placement(model, standing, feet[0]).p[2]
+    return step_of(Walker(model, standing, feet, G1_SOLE), torques, 0.15)
+
+
 PLANS: dict[str, Callable[[], Planned]] = {
     "solo12 trot": lambda: trot("solo12", 0.1, 0.04),
     "solo12 walk": lambda: walk("solo12", 0.08, 0.04),
     "anymal trot": lambda: trot("anymal", 0.15, 0.08),
     "anymal walk": lambda: walk("anymal", 0.15, 0.08),
     "humanoid step": lambda: Planned(humanoid_model.walker(), SOLVER.solve(humanoid_step.make())),
+    "light wrists": with_light_wrists,
+    **({} if g1_file() is None else {"g1 step": g1}),
 }
 Law = Callable[[float, np.ndarray], np.ndarray]
 
 
-LAWS = ("gains", "default")
+LAWS = ("gains", "default", "stated")
 
 
-def law_of(plan: trajopt.Solution, name: str) -> Law:
-    """One of `LAWS`."""
-    return plan.policy(hold=True, joint_stiffness="auto" if name == "default" else None)
+def law_of(plan: trajopt.Solution, name: str, delay: float) -> Law:
+    """One of `LAWS`, the last for this delay."""
+    if name == "gains":
+        return plan.policy()
+    with warnings.catch_warnings():  # where nothing is added, the table says what became of it
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return plan.policy(joint_stiffness="auto", delay=max(delay, 3e-3) if name == "stated" else None)
 
 
 # ------------------------------------------------------------------------------------------------ plant
@@ -271,15 +358,17 @@ def executed(what: Planned, law: Law, change: Variation) -> dict[str, Any]:
     speed, lasting = PUSH
     push = np.zeros(3) if change.push is None else np.array([*change.push, 0.0]) * weight / 9.81 * speed / lasting
     plant.put(plan.xs[0])
-    slip = np.zeros(len(walker.feet))
+    slip, rng, errors = np.zeros(len(walker.feet)), np.random.default_rng(0), np.repeat(change.noise, model.nv)
     loads: list[np.ndarray] = []
+    late = [plan.us[0]] * round(change.delay / PERIOD)  # torques that have not acted yet
     for i in range(round((end + AFTER) / PERIOD)):
         t = i * PERIOD
         x, planned = plant.state, reference(t)
         if fallen(model, planned, x):
             return {"fell": True, "at": t}
         places = plant.places()
-        plant.step(law(t, x), push if 0.5 * end <= t < 0.5 * end + lasting else np.zeros(3))
+        late.append(law(t, measured(model, x, errors * rng.standard_normal(2 * model.nv))))
+        plant.step(late.pop(0), push if 0.5 * end <= t < 0.5 * end + lasting else np.zeros(3))
         loads.append(plant.pressures() > LOADED * weight)
         stays = loads[-1] & loads[max(i - 1, 0)]
         slip += np.where(stays, np.linalg.norm(plant.places() - places, axis=1), 0.0)
@@ -292,6 +381,12 @@ def executed(what: Planned, law: Law, change: Variation) -> dict[str, Any]:
         "slip": 1e3 * float(slip.max()),
         "late": max(lateness(pressed[:, walker.feet.index(foot)], t) for t, foot in touch_downs(plan)),
     }
+
+
+def measured(model: dynamics.RigidBodyModel, x: np.ndarray, error: np.ndarray) -> np.ndarray:
+    """The state x (nx,) as it is measured with this error (2 nv,) along the tangent."""
+    q = dynamics.integrate(model, x[: model.nq], error[: model.nv])
+    return np.append(q, x[model.nq :] + error[model.nv :])
 
 
 def fallen(model: dynamics.RigidBodyModel, planned: np.ndarray, x: np.ndarray) -> bool:
@@ -317,8 +412,15 @@ def row(name: str, variations: Iterable[str]) -> dict[str, Any]:
     found: dict[str, Any] = {"plan": name, "status": str(plan.status), "iterations": plan.log[-1].iteration}
     found["laws"] = {}
     for key in LAWS:
-        law = law_of(plan, key)
-        found["laws"][key] = {each: executed(what, law, VARIATIONS[each]) for each in variations}
+        runs = found["laws"][key] = {}
+        for each in variations:
+            change = VARIATIONS[each]
+            late = key == "stated" and change.delay > 3e-3
+            runs[each] = (
+                found["laws"]["default"][each]
+                if key == "stated" and not late
+                else executed(what, law_of(plan, key, change.delay), change)
+            )
     return found
 
 

@@ -262,8 +262,8 @@ class Joints:
 
     @NoDefault
     def joint_inertias(self, xs: np.ndarray) -> np.ndarray:
-        """Inertias (K, J) of these, kg m^2 or kg, at states xs (K, nx): torque over acceleration where nothing else is
-        pushed or held."""
+        """Inertias (K, J) of these, kg m^2 or kg, at states xs (K, nx), with nothing else held: the largest numbers m
+        known for which springs of stiffness w^2 m at all of them together oscillate at no more than w rad/s."""
         ...
 
 

@@ -11,7 +11,9 @@ SHA-256 digest of the rest, and is neither unpickled nor linked unless the diges
 import hashlib
 import os
 import pickle
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -57,6 +59,24 @@ def write_verified(path: Path, content: Any) -> None:
         raise
 
 
+class NotCompiledError(LookupError):
+    """A function would have to be compiled."""
+
+
+_LOADING_ALONE = ContextVar("loading_alone", default=False)
+
+
+@contextmanager
+def loading_alone() -> Iterator[None]:
+    """In this context functions are loaded from the disk, and none is compiled: NotCompiledError is raised for one that
+    is not there."""
+    token = _LOADING_ALONE.set(True)
+    try:
+        yield
+    finally:
+        _LOADING_ALONE.reset(token)
+
+
 class LoadedLibrary(JITCodeLibrary):
     """Code from the disk.  Its intermediate code is parsed only where a caller is compiled: that takes longer than all
     the rest."""
@@ -94,8 +114,14 @@ class KernelCache:
 
     def load_overload(self, sig, target_context):
         """The function compiled for these types, or None; called by numba."""
+        found = self._load(sig, target_context)
+        if found is None and _LOADING_ALONE.get():
+            raise NotCompiledError(f"{self._function.__qualname__}: not compiled for these types")
+        return found
+
+    def _load(self, sig, target_context):
         if self._shipped is not None:
-            found = self._shipped.load_overload(sig, target_context)
+            found = self._shipped._load(sig, target_context)
             if found is not None:
                 return found
         if not self._enabled:

@@ -210,10 +210,13 @@ class RobotSystem(DiscreteSystem):
         return dofs, self.nv + dofs, self.actuation.B[dofs]
 
     def joint_inertias(self, xs: np.ndarray) -> np.ndarray:
-        """Inertias (K, J), kg m^2 or kg, of these degrees of freedom at states xs (K, nx): 1/(M^-1)_jj, with all others
-        free."""
-        M = mass_matrix(self.model, self._configurations(xs))
-        return 1.0 / np.diagonal(np.linalg.inv(M), axis1=1, axis2=2)[:, self._driven_dofs()]
+        """Inertias (K, J), kg m^2 or kg, of these degrees of freedom at states xs (K, nx), with all others free and the
+        driven ones pushed together: m_j / sum_k |c_jk| with m_j = 1/(M^-1)_jj and c_jk = (M^-1)_jk sqrt(m_j m_k)."""
+        driven = self._driven_dofs()
+        inverse = np.linalg.inv(mass_matrix(self.model, self._configurations(xs)))[:, driven[:, None], driven]
+        alone = 1.0 / np.diagonal(inverse, axis1=1, axis2=2)
+        root = np.sqrt(alone)
+        return alone / np.abs(inverse * root[:, :, None] * root[:, None]).sum(axis=2)
 
     def _driven_dofs(self) -> np.ndarray:
         arrays = self.model.arrays

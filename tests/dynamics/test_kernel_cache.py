@@ -365,3 +365,21 @@ def test_types_have_files_of_their_own(tmp_path):
         third(x)
         assert x[0] == 2.0
     assert sum(third.stats.cache_hits.values()) == sum(third.stats.cache_misses.values()) == 1
+
+
+def test_where_nothing_may_be_compiled_functions_are_loaded_or_refused(tmp_path):
+    """And compiled afterwards, as ever."""
+    first, second = (twofold.wrapped() for _ in range(2))
+    for function in (first, second):
+        function.keep_in(tmp_path)
+    x = np.ones(1)
+    with kernel_cache.loading_alone(), pytest.raises(kernel_cache.NotCompiledError):
+        first(x)
+    assert not [*tmp_path.glob("*.nbc")] and x[0] == 1.0
+    first(x)
+    with kernel_cache.loading_alone():
+        first(x)
+        second(x)
+        assert x[0] == 8.0
+        with pytest.raises(kernel_cache.NotCompiledError):
+            second(np.ones(1, np.complex128))

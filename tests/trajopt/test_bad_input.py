@@ -61,6 +61,8 @@ PLACES = (
 """In place of `at`."""
 ONE = (*NOT_NUMBERS[:5], 1j, True, [[1.0], [2.0, 3.0]], np.nan, MASKED, [1.0, 2.0])
 """In place of one number."""
+OR_NONE = tuple(value for value in FLAGS if value is not None)
+"""In place of True, False or None."""
 STIFFNESS = (*ONE, -1.0)
 """In place of a number for each of one joint that is not negative."""
 PLAIN = {"nx": 2, "nu": 1, "dt": 0.1, "derivatives": "finite_differences", "vectorized": True}
@@ -212,16 +214,17 @@ TABLE = [
     *rows("report", lambda path: solution().report(path), {"path": "report.html"}, path=(*KINDS, "report.pdf", "")),
     *rows("policy", lambda **given: solution().policy()(**{"t": 0.0, **given}), x=arrays(2)[1:]),
     *rows("policy of", lambda **given: solution().policy(**given), feedback=FLAGS, control=CHOICES,
-          hold=FLAGS),
+          hold=OR_NONE, delay=(*ONE, -1.0)),
     *rows("policy of a robot", lambda **given: robot().policy(**given), joint_stiffness=STIFFNESS,
           joint_damping=STIFFNESS),
-    *rows("resample", lambda **given: robot().resample(**{"dt": 0.01, **given}), dt=(*ONE, 0.0), hold=FLAGS,
-          joint_stiffness=STIFFNESS, joint_damping=STIFFNESS),
+    *rows("resample", lambda **given: robot().resample(**{"dt": 0.01, **given}), dt=(*ONE, 0.0), hold=OR_NONE,
+          joint_stiffness=STIFFNESS, joint_damping=STIFFNESS, delay=(*ONE, -1.0)),
     *rows("simulate a robot", lambda **given: trajopt.simulate(robot(), **given), joint_stiffness=STIFFNESS,
-          joint_damping=STIFFNESS),
+          joint_damping=STIFFNESS, payload=(*KINDS[1:], ("flange",), ("flange", -1.0), ("flange", 1.0, [0.0]), 3.0)),
     *rows("reference", lambda **given: solution().policy().reference(**given), t=(*ONE[:5], True, [1.0, 2.0])),
     *rows("simulate", lambda **given: trajopt.simulate(solution(), **given), dt=(*ONE, 0.0), period=(*ONE[1:], 0.0),
-          policy=(3, THING, "closed")),
+          policy=(3, THING, "closed"), delay=(*ONE, -1.0), noise=(*NOT_NUMBERS[:5], -1.0, np.ones(5)),
+          payload=(("link", 1.0),), seed=(*WHOLE[1:], -1)),
     *rows(
         "CallableSystem", CallableSystem, {"step": lambda x, u: 2.0 * x + u, **PLAIN}, vectorized=FLAGS, name=TEXTS,
         scale=NOT_NUMBERS, x_example=arrays(2)[1:], u_example=arrays(1)[1:], scenery=arrays(1, 2, 3)[1:],

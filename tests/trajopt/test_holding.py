@@ -96,6 +96,12 @@ def test_cones_of_impulses_shape_the_plan_not_the_feedback(trot):
     assert plan.converged and np.abs(plan.K).max() > 100.0 * np.abs(trot.K).max()
     gains = [np.abs(np.array([followed_by_standing(each)[0].K])).max() for each in (plan, trot)]
     assert gains[0] < 10.0 * gains[1]
+    ending = plan.policy(hold=False)
+    lasting = np.diff(plan.times) > 0.0
+    assert np.abs(ending.K[lasting]).max() < 10.0 * np.abs(trot.K).max()
+    start = plan.problem.system.integrate(plan.xs[0], np.full(36, 1e-3))
+    for policy in (ending, plan.policy()):
+        assert trajopt.simulate(plan, policy=policy, x0=start, period=1e-3, delay=3e-3).finite
     motion = trajopt.simulate(plan, policy=plan.policy(hold=True, joint_stiffness="auto"), period=1e-3)
     assert motion.finite and np.abs(motion.xs[-1] - plan.xs[-1]).max() < 0.05
 
@@ -127,8 +133,41 @@ def test_the_last_row_of_a_resampled_plan_stands_still(trot):
 
 
 def test_without_it_the_last_gains_go_on(trot):
-    assert trot.policy().hold is None
-    np.testing.assert_array_equal(trot.policy().K, trot.K)
+    for policy in (trot.policy(hold=False), trot.policy(feedback=False)):
+        assert policy.hold is None
+        np.testing.assert_array_equal(policy.K, trot.K)
+    resampled = trot.resample(0.01)
+    np.testing.assert_array_equal(resampled.K, trot.K[resampled.knots])
+
+
+def test_plans_that_end_at_rest_are_held_by_default(plan):
+    """Two seconds after the end too, on a robot that is a little off."""
+    policy, wanted, system = plan.policy(), plan.policy(hold=True), plan.problem.system
+    np.testing.assert_array_equal(policy.K, wanted.K)
+    for got, part in zip(policy.hold, wanted.hold, strict=True):
+        np.testing.assert_array_equal(got, part)
+    np.testing.assert_array_equal(plan.resample(0.01, hold=None).K[-1], wanted.hold.K)
+    told = " ".join(plan.explain().split())
+    assert "After its end solution.policy() holds the last state; hold=False keeps the last gains." in told
+    stance = at_end(plan).refined(round(system.dt / 1e-3)).window(0, 1) if hasattr(system, "window") else None
+    if stance is not None:
+        t, x = policy.horizon, policy.hold.x
+        for _ in range(2000):
+            x, t = stance.step(x, policy(t, x)), t + 1e-3
+        assert np.abs(system.difference(policy.hold.x, x)).max() < 1e-3
+
+
+def test_plans_that_cannot_be_held_are_not():
+    """One that is still moving at its end; an explanation says why."""
+    pendulum = problems.make("pendulum")
+    moving = Problem(pendulum.system, pendulum.x0 + [1.0, 0.0], 12, pendulum.running_costs, [])
+    solution = trajopt.DDP().solve(moving)
+    policy = solution.policy()
+    assert policy.hold is None
+    np.testing.assert_array_equal(policy.K, solution.K)
+    np.testing.assert_array_equal(solution.resample(pendulum.system.dt, hold=None).K[:12], solution.K)
+    told = " ".join(solution.explain().split())
+    assert "solution.policy() keeps the last knot's control and gains, for this is a plan that is not at rest" in told
 
 
 def test_the_control_before_is_remembered(rng):
@@ -149,6 +188,7 @@ def test_plans_that_do_not_come_to_rest_are_refused(plan):
     moving = Problem(system, np.array([0.0, 30.0]), 5, [ControlCost(1.0)], [])
     with pytest.raises(ValueError, match=r"^hold: got .* at rest at its end, where component 0 changes by 3 in a s"):
         trajopt.ILQR().solve(moving).policy(hold=True)
+    assert trajopt.ILQR().solve(moving).policy().hold is None
     with pytest.raises(TypeError, match=r"^hold: got 1, expected True or False"):
         plan.policy(hold=1)
 

@@ -11,6 +11,7 @@ import pytest
 import dynamics
 import problems
 import trajopt
+from dynamics.simd.kernel_cache import NotCompiledError
 from problems import arm
 from tests.trajopt.cases import circle_pendulum, linear, pendulum
 from tests.trajopt.systems import LinearSystem
@@ -31,7 +32,7 @@ from trajopt import (
     StateCost,
     TimeCost,
 )
-from trajopt.results.dense_output import dense_output
+from trajopt.results.dense_output import DenseOutput, dense_output
 
 
 def closed_loop(policy, x0, steps):
@@ -252,7 +253,7 @@ def test_a_plan_is_followed_at_any_rate():
 def test_on_the_planned_motion_nothing_is_fed_back(name):
     """At any time, whatever the system and its integrator: gaps of the integrator are put back in the reference."""
     solution = plan_of(name)
-    policy, limits = solution.policy(), solution.problem.control_limits
+    policy, limits = solution.policy(hold=False), solution.problem.control_limits
     for t in moments(solution):
         u, k = policy(t, policy.reference(t)), policy.knot(t)
         planned = solution.us[k] if limits is None else np.clip(solution.us[k], limits[0][k], limits[1][k])
@@ -262,7 +263,7 @@ def test_on_the_planned_motion_nothing_is_fed_back(name):
 @pytest.mark.parametrize("name", PLANS)
 def test_at_knots_gains_act_around_their_states(name, rng):
     solution = plan_of(name)
-    system, policy, limits = solution.problem.system, solution.policy(), solution.problem.control_limits
+    system, policy, limits = solution.problem.system, solution.policy(hold=False), solution.problem.control_limits
     for k in np.flatnonzero(np.diff(solution.times) > 0.0).tolist():
         t = float(solution.times[k])
         x = system.integrate(solution.xs[k], 0.1 * rng.standard_normal(system.ndx))
@@ -279,7 +280,8 @@ def test_simulated_at_the_robots_rate_motions_stay_on_the_plan(name, parts):
     """By the plan's own system, asked so many times in a step: motions are those of the knots."""
     solution = plan_of(name)
     dt = solution.problem.system.dt
-    held, motion = (trajopt.simulate(solution, dt=dt / 20, period=p) for p in (None, dt / parts))
+    law = solution.policy(hold=False)
+    held, motion = (trajopt.simulate(solution, dt=dt / 20, period=p, policy=law) for p in (None, dt / parts))
     assert motion.finite and held.finite
     slack = 1e-4 if name == "gait" else 2e-6
     assert motion.largest_deviation.max() <= held.largest_deviation.max() + slack * (1.0 + np.abs(solution.xs).max())
@@ -301,7 +303,7 @@ def test_at_rates_that_miss_knots_controls_are_late_and_no_more(name, share):
 @pytest.mark.parametrize("name", PLANS)
 def test_resampled_plans_are_the_motion_that_policies_refer_to(name):
     solution = plan_of(name)
-    policy, plan = solution.policy(), solution.resample(0.37 * solution.problem.system.dt)
+    policy, plan = solution.policy(hold=False), solution.resample(0.37 * solution.problem.system.dt)
     for t, x, u in zip(plan.times.tolist(), plan.xs, plan.us, strict=True):
         np.testing.assert_array_equal(policy.reference(t), x)
         np.testing.assert_array_equal(solution.policy(feedback=False)(t) if t in plan.times[:3] else u, u)
@@ -517,3 +519,33 @@ def test_damaged_files_are_refused(changes, message, rng, tmp_path):
     np.savez(path, **{key: value for key, value in arrays.items() if value is not None})
     with pytest.raises(ValueError, match=rf"a\.npz: got .*{message}"):
         Policy.load(path)
+
+
+# ------------------------------------------------------------------------------------------------ the first call
+@pytest.mark.parametrize("name", ["arm", "gait"])
+def test_calls_find_the_motion_computed(name, monkeypatch):
+    """So that the first one takes no longer than others."""
+    solution = plan_of(name)
+    policy = solution.policy()
+    policy.warm_up()  # in case that something was not compiled yet
+    again = solution.policy()
+    for each in (policy, again):
+        monkeypatch.setattr(each.motion, "_make", None)  # whoever computes rows of the table now, fails
+        for t in np.linspace(-0.1, policy.horizon + 0.1, 50).tolist():
+            assert np.isfinite(each(t, solution.xs[0])).all()
+
+
+def test_a_policy_is_made_where_functions_of_its_motion_are_not_compiled(monkeypatch, rng):
+    """They are left to the calls, or to `warm_up`."""
+
+    def not_compiled(*args):
+        raise NotCompiledError("not compiled")
+
+    solution = DDP().solve(linear(rng))
+    with monkeypatch.context() as changed:
+        changed.setattr(DenseOutput, "_make", not_compiled)
+        policy = solution.policy()
+        with pytest.raises(NotCompiledError):
+            policy.warm_up()
+    policy.warm_up()
+    np.testing.assert_array_equal(policy(0.25, solution.xs[2]), solution.policy()(0.25, solution.xs[2]))

@@ -93,13 +93,13 @@ def test_policies_of_any_kind(reach):
     found = trajopt.simulate(reach, policy=still, dt=5e-3)
     np.testing.assert_allclose(asked, 0.02 * np.arange(50), atol=1e-12)
     assert not found.us.any()
-    by_policy = trajopt.simulate(reach, policy=reach.policy(), dt=5e-3)
+    by_policy = trajopt.simulate(reach, policy=reach.policy(hold=False), dt=5e-3)
     np.testing.assert_allclose(by_policy.xs, trajopt.simulate(reach, dt=5e-3).xs, atol=1e-12)
 
 
 def asked_by(reach, **options):
     """When a policy was asked, and the motion."""
-    asked, policy = [], reach.policy()
+    asked, policy = [], reach.policy(hold=False)
 
     def law(t, x):
         asked.append(t)
@@ -160,7 +160,7 @@ def test_free_durations_are_executed_as_planned():
     x0 = system.state(inside.state(0.3 * np.ones(6), 0.2 * np.ones(6)))
     costs = [system.lift(ControlCost(1e-4)), trajopt.TimeCost(system)]
     plan = trajopt.ILQR(max_iterations=0).solve(Problem(system, x0, 17, costs, us_init=us))
-    by_gains, by_policy = (trajopt.simulate(plan, dt=2e-3, policy=p) for p in ("feedback", plan.policy()))
+    by_gains, by_policy = (trajopt.simulate(plan, dt=2e-3, policy=p) for p in ("feedback", plan.policy(hold=False)))
     assert by_gains.times[-1] == pytest.approx(0.02 * (6 * 0.7 + 9 * 1.5)) and len(by_gains.times) == 153
     for motion in (by_gains, by_policy):
         np.testing.assert_allclose(motion.times[motion.knots], plan.times, atol=1e-12)

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynamics.printed import printable
 from trajopt.backward.expansions import expand
+from trajopt.capabilities import Joints, capability
 from trajopt.interfaces.residual import at_knots
 from trajopt.interfaces.system import control_names, neutral_state, tangent_names
 from trajopt.problem.constraints import ResidualConstraint
@@ -41,6 +42,7 @@ from trajopt.results.discretization import in_words as error_in_words
 from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
 from trajopt.results.lagrangian import lagrangian_gradient
+from trajopt.results.policy import why_not_held
 from trajopt.results.records import EXAMPLE, HELD, MIDDLE, STILL, WARM, ConstraintReport, SolutionData, Status
 from trajopt.results.stationary import is_soft
 
@@ -89,6 +91,7 @@ def explain(solution: SolutionData, solver: Any = None) -> str:
     if np.isfinite(solution.cost):
         parts += [_states(solution), *_integration(solution), *in_words(notable_violation(solution))]
         parts += [*_gradient(solution), *_without_effect(solution), *_costs(solution), *_feedback(solution)]
+        parts += _afterwards(solution)
     parts += [*_soft(solution), *_constraints(solution, weights), *_steps(solution)]
     dependent = dependent_rows(solution) if _unmet(solution, solver) else None
     if dependent is not None:
@@ -277,8 +280,18 @@ def _feedback(solution: SolutionData) -> Iterator[str]:
     if least < -PUSHED * np.abs(solution.K).max():
         yield (
             f"Gains count on contacts that hold: where one slips, they push joints away from the plan by up to "
-            f"{-least:.3g} N m/rad. solution.policy(joint_stiffness='auto', hold=True) adds what keeps them there."
+            f"{-least:.3g} N m/rad. solution.policy(joint_stiffness='auto') adds what keeps them there."
         )
+
+
+def _afterwards(solution: SolutionData) -> Iterator[str]:
+    """A sentence on what the policy does when the plan is over."""
+    if solution.converged and solution.problem is not None and len(solution.us) and solution.K.any():
+        why = why_not_held(solution)
+        if why and capability(innermost(solution.problem.system), Joints).nq is not None:
+            yield f"After its end solution.policy() keeps the last knot's control and gains, for this is {why}."
+        elif not why:
+            yield "After its end solution.policy() holds the last state; hold=False keeps the last gains."
 
 
 # ------------------------------------------------------------------------------------------------ constraints

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
-from typing import IO, Any, NamedTuple, TypeGuard
+from typing import IO, Any, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.validation import as_array, as_choice, as_flag, as_number
+from dynamics.simd.caller import warn
+from dynamics.simd.kernel_cache import loading_alone
+from dynamics.validation import as_array, as_choice, as_flag, as_not_negative, as_number
 from trajopt.backward.backward_pass import SweepResult, sweep
 from trajopt.backward.expansions import Expansion, convexified, expand
 from trajopt.capabilities import Joints, Start, capability
@@ -27,8 +30,9 @@ from trajopt.problem.problem import Problem
 from trajopt.results.advice import called
 from trajopt.results.archives import archive_of
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
-from trajopt.results.joint_feedback import with_joint_feedback
-from trajopt.results.records import AnySolution, ConstraintReport, SolutionData
+from trajopt.results.joint_feedback import LATE, PERIOD, with_joint_feedback
+from trajopt.results.late_feedback import LateLoop
+from trajopt.results.records import AnySolution, ConstraintReport, Hold, SolutionData
 from trajopt.results.results_files import checked_file, save_bytes
 from trajopt.results.stationary import after_the_start
 
@@ -63,17 +67,6 @@ PENALTY = 1e4
 """Largest penalty of active constraints, in units of the costs' Hessians, as for the gains of a solution."""
 
 
-class Hold(NamedTuple):
-    """Control after the end of a plan: u = u_h + K_h difference(x_h, x); x (nx,), u (nu,), K (nu, ndx)."""
-
-    x: np.ndarray
-    u: np.ndarray
-    K: np.ndarray
-
-    def __repr__(self) -> str:
-        return in_brief(self)
-
-
 def followed_by_standing(solution: AnySolution) -> tuple[AnySolution, Hold]:
     """The solution with the gains of a plan that ends by standing still, and the control after its end.
 
@@ -83,19 +76,43 @@ def followed_by_standing(solution: AnySolution) -> tuple[AnySolution, Hold]:
     if problem.parameters:
         raise ValueError("hold: got a plan with parameters of the whole horizon, expected one without")
     lasting = knot_durations(problem.system, len(us), xs) > 0.0
+    if not lasting.any():
+        raise ValueError("hold: got a plan that takes no time, expected one that does")
     last = int(np.flatnonzero(lasting)[-1])
     at_end = window(problem.system, last, last + 1)
     x, u = _still(at_end, xs[-1], us[last])
     V, K = _stationary(_standing(problem, xs, us, last, x, u))
-    e = _along(solution)
-    lxx = e.lxx.copy()
-    lxx[-1] = V
-    result = _gains(e._replace(lxx=lxx))
+    result = _swept(solution, V)
     if not result.ok:
         raise ValueError(f"hold: got a plan whose costs have no minimum in the controls at knot {result.failed_knot}")
-    gains = result.K.copy()
-    gains[~lasting] = solution.K[~lasting]
-    return replace(solution, K=gains), Hold(x, u, K)
+    return _with_gains(solution, result.K), Hold(x, u, K)
+
+
+def without_cones_of_impulses(solution: AnySolution) -> AnySolution:
+    """The solution with gains that keep active limits at knots that take time alone.  Feedback that also kept those of
+    impulses at touch-downs would have to undo every deviation within the last knot before."""
+    problem, N = solution.problem, len(solution.us)
+    sudden = np.append(knot_durations(problem.system, N, solution.xs) == 0.0, False)
+    if not any((report.multipliers[sudden[report.knots]] != 0.0).any() for report in solution.constraints):
+        return solution
+    result = _swept(solution, None)
+    return _with_gains(solution, result.K) if result.ok and np.isfinite(result.K).all() else solution
+
+
+def _swept(solution: SolutionData, V: np.ndarray | None) -> SweepResult:
+    """The sweep over the plan from this value function (ndx, ndx) at its end, or from the terminal cost."""
+    e = _along(solution)
+    if V is not None:
+        lxx = e.lxx.copy()
+        lxx[-1] = V
+        e = e._replace(lxx=lxx)
+    return _gains(e)
+
+
+def _with_gains(solution: AnySolution, K: np.ndarray) -> AnySolution:
+    """The solution with these gains at knots that take time."""
+    lasting = knot_durations(solution.problem.system, len(solution.us), solution.xs) > 0.0
+    return replace(solution, K=np.where(lasting[:, None, None], K, solution.K))
 
 
 def _still(system: System, x: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -233,8 +250,9 @@ class Policy:
 
     Notes
     -----
-    A call takes some ten microseconds, the first one at a knot longer: the motion between knots is computed when it is
-    first asked for.
+    A call takes some ten microseconds, the first one in every stretch of 16 knots longer, since the motion between
+    knots is computed when it is first asked for; `warm_up` computes all of it, and `Solution.policy` calls it where no
+    function has to be compiled for it.
 
     States are those of the problem's system, with what it adds to those of a robot: for a `ControlRateSystem` the last
     control that acted, so that the policy must be called at the plan's knots too; for a `JerkSystem` the velocities one
@@ -327,6 +345,21 @@ class Policy:
         if self.limits is None:
             return u if self.feedback else u.copy()
         return np.minimum(np.maximum(u, self.limits[0][k]), self.limits[1][k])
+
+    def warm_up(self) -> None:
+        """Load or compile what calls run, and compute the motion between all knots, so that no call takes longer than
+        others.  Where it is not finite, it is left to the calls.
+
+        `Solution.policy` does this, unless a function would have to be compiled, which takes seconds.
+        """
+        motion = self.motion
+        with suppress(ValueError):
+            motion.whole_table()
+        x, times = motion.xs[0], motion.times
+        middle = 0.5 * float(times[1:][np.diff(times) > 0.0][0])
+        for t in (0.0, middle, self.horizon):
+            with suppress(ValueError):
+                self(t, x if self.feedback else None)
 
     def _state(self, x: Any) -> np.ndarray:
         """x as a state (nx,), or an error that names it."""
@@ -484,28 +517,73 @@ def policy_of(
     control: str = HELD,
     joint_stiffness: Any = None,
     joint_damping: Any = None,
-    hold: bool = False,
+    hold: bool | None = None,
+    delay: float | None = None,
 ) -> Policy:
     """The policy of a solution; see `Solution.policy`."""
-    problem, feedback, hold = planned_problem(solution), as_flag("feedback", feedback), as_flag("hold", hold)
+    problem, feedback = planned_problem(solution), as_flag("feedback", feedback)
     motion = dense_output(problem.system, solution.xs, solution.us, as_choice("control", control, CONTROLS))
     limits = problem.control_limits
     if limits is not None:
         limits = limits[0].copy(), limits[1].copy()
-    solution, feedback, end = deployed(solution, feedback, joint_stiffness, joint_damping, hold)
-    return Policy(motion, solution.K.copy(), limits, feedback, end)
+    solution, feedback, end = deployed(solution, feedback, joint_stiffness, joint_damping, hold, delay)
+    policy = Policy(motion, solution.K.copy(), limits, feedback, end)
+    with suppress(Exception), loading_alone():  # what fails here, fails in the call that needs it
+        policy.warm_up()
+    return policy
 
 
 def deployed(
-    solution: AnySolution, feedback: bool, joint_stiffness: Any, joint_damping: Any, hold: bool = False
+    solution: AnySolution,
+    feedback: bool,
+    joint_stiffness: Any = None,
+    joint_damping: Any = None,
+    hold: bool | None = None,
+    delay: float | None = None,
+    period: float = PERIOD,
 ) -> tuple[AnySolution, bool, Hold | None]:
     """The solution with the gains to deploy (its own, if they are fed back, and those of joints), True if there are
-    any, and the control after its end, None if that of the last knot goes on."""
-    solution, end = followed_by_standing(solution) if hold else (solution, None)
-    if joint_stiffness is None and joint_damping is None:
-        return solution, feedback, end
-    if not feedback:
-        solution = replace(solution, K=np.zeros_like(solution.K))
-        end = None if end is None else end._replace(K=np.zeros_like(end.K))
-    solution, K = with_joint_feedback(solution, joint_stiffness, joint_damping, None if end is None else end.K)
-    return solution, True, None if end is None or K is None else end._replace(K=K)
+    any, and the control after its end, None if that of the last knot goes on.
+
+    hold: None to hold the last posture wherever that can be done.  Controls are made every `period` seconds and act
+    `delay` seconds after their measurement, by default one period and `LATE`; a law for joints is made for that, and
+    any law is checked if the delay is given.
+    """
+    late, stiff = (period + LATE if delay is None else as_not_negative("delay", delay)), joint_stiffness is not None
+    stiff = stiff or joint_damping is not None
+    wanted = hold if hold is None else as_flag("hold", hold)
+    if wanted is None and (feedback or stiff):
+        solution, end, _ = standing_if_possible(solution)
+    else:
+        solution, end = followed_by_standing(solution) if wanted else (without_cones_of_impulses(solution), None)
+    if stiff:
+        if not feedback:
+            solution = replace(solution, K=np.zeros_like(solution.K))
+            end = None if end is None else end._replace(K=np.zeros_like(end.K))
+        solution, end = with_joint_feedback(solution, joint_stiffness, joint_damping, end, late, period)
+        return solution, True, end
+    if feedback and delay is not None:
+        found = LateLoop(solution, end, late, period).growth(solution.K, None if end is None else end.K)
+        if not found.stable:
+            warn(
+                f"delay: got {late:.3g} s, with which {found.in_words()}; expected less, or a plan whose costs of "
+                "controls and velocities are larger",
+                RuntimeWarning,
+            )
+    return solution, feedback, end
+
+
+def standing_if_possible(solution: AnySolution) -> tuple[AnySolution, Hold | None, str]:
+    """The solution with the gains of a plan that ends by standing still, the control after its end, and no text; where
+    it cannot stand, its own gains, None and the reason."""
+    try:
+        with np.errstate(all="ignore"):
+            return *followed_by_standing(solution), ""
+    except ValueError as error:
+        why = str(error).removeprefix("hold: got ").partition(";")[0].partition(", expected")[0]
+        return without_cones_of_impulses(solution), None, why
+
+
+def why_not_held(solution: SolutionData) -> str:
+    """Why policies do not hold the end of a plan by default, as a noun; empty if they do."""
+    return standing_if_possible(solution)[2]

@@ -353,3 +353,14 @@ def _check_report(name: str, report: ConstraintReport, N: int) -> None:
             _check(f"{name}.{which}", each, rows)
     if len(report.components) not in (0, shape[1]):
         raise ValueError(f"{name}.components: got {len(report.components)} names, expected {shape[1]}")
+
+
+class Hold(NamedTuple):
+    """Control after the end of a plan: u = u_h + K_h difference(x_h, x); x (nx,), u (nu,), K (nu, ndx)."""
+
+    x: np.ndarray
+    u: np.ndarray
+    K: np.ndarray
+
+    def __repr__(self) -> str:
+        return in_brief(self)

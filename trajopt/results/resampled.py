@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dynamics.printed import in_brief
-from dynamics.validation import as_flag, as_positive
+from dynamics.validation import as_positive
 from trajopt.capabilities import Joints, capability
 from trajopt.interfaces.system import System
 from trajopt.results.dense_output import EARLY, dense_output
@@ -52,7 +52,12 @@ class ResampledPlan:
 
 
 def resample(
-    solution: SolutionData, dt: float, joint_stiffness: Any = None, joint_damping: Any = None, hold: bool = False
+    solution: SolutionData,
+    dt: float,
+    joint_stiffness: Any = None,
+    joint_damping: Any = None,
+    hold: bool | None = False,
+    delay: float | None = None,
 ) -> ResampledPlan:
     """The plan at times dt apart.
 
@@ -64,9 +69,12 @@ def resample(
         Seconds, positive; longer or shorter than the plan's steps, of which it need not be a whole fraction.
     joint_stiffness, joint_damping : number or (J,) array or "auto", optional
         Added to the gains, as in `Solution.policy`.
-    hold : bool
+    hold : bool, optional
         True: gains and the last row are those of a policy that holds the last posture; repeating the last row then
-        stands still.
+        stands still.  None: wherever the end is at rest and can be held.  By default False: the plan as it is.
+    delay : float, optional
+        Seconds after a measurement at which the control made of it acts, as in `Solution.policy`; by default dt and
+        2 ms more.
 
     Raises
     ------
@@ -80,7 +88,7 @@ def resample(
     them.  Derivatives of positions by Euler's rules differ from the planned velocities between knots, by up to 3/4 of
     dt times the acceleration, as in the plan.
     """
-    system, dt, hold = planned_problem(solution).system, as_positive("dt", dt), as_flag("hold", hold)
+    system, dt = planned_problem(solution).system, as_positive("dt", dt)
     motion = dense_output(system, solution.xs, solution.us)
     times = _times(motion.times[-1], dt)
     xs, knots = motion.states(times)
@@ -88,7 +96,7 @@ def resample(
     if nq is not None:
         velocities = slice(system.ndx - (system.nx - nq), None)
         accelerations = motion.rates(*motion.locate_all(times), velocities)
-    solution, _, end = deployed(solution, True, joint_stiffness, joint_damping, hold)
+    solution, _, end = deployed(solution, True, joint_stiffness, joint_damping, hold, delay, dt)
     us, K = solution.us[knots], solution.K[knots]
     if end is not None:
         xs[-1], us[-1], K[-1] = end

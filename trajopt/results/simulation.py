@@ -11,13 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.simd.caller import warn
-from dynamics.validation import as_array, as_choice, as_positive
+from dynamics.validation import as_array, as_choice, as_not_negative, as_number_or_vector, as_positive, as_whole_number
 from trajopt.capabilities import Contacts, Knots, Steps, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
-from trajopt.problem.extended_system import remembered_between, remembered_next, remembered_numbers
+from trajopt.problem.extended_system import innermost, remembered_between, remembered_next, remembered_numbers
 from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
-from trajopt.results.joint_feedback import AUTO, PERIOD
 from trajopt.results.policy import Policy, deployed, fed_back, planned_problem, policy_of
 
 if TYPE_CHECKING:
@@ -158,8 +156,13 @@ def simulate(
     period: float | None = None,
     joint_stiffness: ArrayLike | str | None = None,
     joint_damping: ArrayLike | str | None = None,
+    delay: float | None = None,
+    noise: ArrayLike | None = None,
+    payload: tuple[str, float] | tuple[str, float, ArrayLike] | None = None,
+    seed: int = 0,
 ) -> Simulation:
-    """Execute a plan in fine steps, on a robot that may differ from the planned one.
+    """Execute a plan in fine steps, on a robot that may differ from the planned one, acts late and measures its state
+    with errors.
 
     Controls are computed at the plan's knots, or at the robot's own rate, held until the next time, and clipped to the
     problem's control limits.  Contacts and impacts happen at their planned times.
@@ -174,20 +177,33 @@ def simulate(
         Longest step, s; steps are a whole fraction of the plan's, by the integrator of highest order that applies (rk4
         for robots).  Systems without finer steps (`refined` of `trajopt.capabilities.Steps`) take their own.
     policy : "feedback" (default), "open loop", or a function u = policy(t, x) such as a `trajopt.Policy`
-        With the plan's gains, without them, or by another controller.
+        With the plan's gains, without them, or by another controller; with a period or stiffness of joints the gains
+        are those of `Solution.policy`.
     x0 : (nx,) array, optional
         Initial state; by default the plan's.
     system : System, optional
         System that moves in place of the plan's, with the same states and controls, and steps that are a whole fraction
         of the plan's.
     period : float, optional
-        Seconds between calls of the policy: at 0, period, 2 period, ...; the policy is then `Solution.policy`, with
-        gains and without.  By default it is called at the plan's knots.  Where steps cannot be whole fractions of both
-        the period and the plan's knots, as those of free durations, it is called at the next step, a tenth of a period
-        late at most.  Systems without finer steps are controlled at their own.
+        Seconds between calls of the policy: at 0, period, 2 period, ....  By default it is called at the plan's knots.
+        Where steps cannot be whole fractions of both the period and the plan's knots, as those of free durations, it is
+        called at the next step, a tenth of a period late at most.  Systems without finer steps are controlled at their
+        own.
     joint_stiffness, joint_damping : number or (J,) array or "auto", optional
         Stiffness and damping of the joints, added to the gains or in their place, as in `Solution.policy`; an error
-        with a function as policy, which has its own.  "auto" is made for a period of a millisecond.
+        with a function as policy, which has its own.  "auto" is made for the delay.
+    delay : float, optional
+        Seconds after the measurement of a state at which the control made of it begins to act, in whole steps; until
+        the first one does, the first planned control acts.  By default zero, but "auto" is then made for the time
+        between two calls and 2 ms more.
+    noise : number or (ndx,) array, optional
+        Standard deviations of the errors, along the tangent, of the states that the policy is given; independent from
+        call to call.  What states remember of controls has none.
+    payload : (link, mass) or (link, mass, position), optional
+        A point mass, kg, that is fixed to a link or frame of the robot and that the plan does not know; its position
+        (3,) in it, m.
+    seed : int
+        Of the errors.
 
     Raises
     ------
@@ -197,7 +213,7 @@ def simulate(
     Warns
     -----
     RuntimeWarning
-        For joints with stiffness by default that are controlled less often than every two milliseconds.
+        As `Solution.policy`.
 
     Examples
     --------
@@ -210,24 +226,25 @@ def simulate(
     feedback: 0.1 rad
     """
     problem = planned_problem(solution)
-    if joint_stiffness is not None or joint_damping is not None:
-        if callable(policy):
-            name = "joint_damping" if joint_stiffness is None else "joint_stiffness"
-            raise ValueError(f"{name}: got one beside a policy of its own, expected None, or solution.policy with it")
-        feedback = as_choice("policy", policy, MODES) == MODES[0]
-        solution, policy = deployed(solution, feedback, joint_stiffness, joint_damping)[0], MODES[0]
+    if callable(policy) and (joint_stiffness is not None or joint_damping is not None):
+        name = "joint_damping" if joint_stiffness is None else "joint_stiffness"
+        raise ValueError(f"{name}: got one beside a policy of its own, expected None, or solution.policy with it")
     own, xs, us, N = problem.system, solution.xs, solution.us, len(solution.us)
-    dt = as_positive("dt", dt)
-    period = None if period is None else as_positive("period", period)
+    dt, period = as_positive("dt", dt), None if period is None else as_positive("period", period)
+    late, seed = 0.0 if delay is None else as_not_negative("delay", delay), as_whole_number("seed", seed, 0)
+    errors = None if noise is None else _errors(own, noise)
     durations = knot_durations(own, N, xs)
-    asked = durations.max() if period is None else period
-    if asked > 2.0 * PERIOD and any(isinstance(each, str) for each in (joint_stiffness, joint_damping)):
-        warn(
-            f"joint_stiffness, joint_damping: {AUTO!r} is made for decisions every {PERIOD:g} s, got one every "
-            f"{asked:g} s, at which light joints may shake; expected period={PERIOD:g}",
-            RuntimeWarning,
-        )
-    fine, k = _in_fine_steps(own, _what_moves(own, model, system), _longest_step(own, durations, dt, period))
+    if not callable(policy):
+        feedback = as_choice("policy", policy, MODES) == MODES[0]
+        asked = float(durations.max()) if period is None else period
+        stiff = joint_stiffness is not None or joint_damping is not None
+        hold = None if stiff or period is not None else False
+        given = deployed(solution, feedback, joint_stiffness, joint_damping, hold, delay if stiff else None, asked)
+        solution, policy = given[0], MODES[0 if given[1] else 1]
+    if payload is not None and system is not None:
+        raise ValueError("payload: got one beside a system, expected one of them at most")
+    moves = _what_moves(own, _with_payload(own, model, payload), system)
+    fine, k = _in_fine_steps(own, moves, _longest_step(own, durations, min(dt, late or dt), period))
     rows = fine_rows(own, N, k)
     horizon = capability(fine, Knots).horizon
     if horizon not in (None, rows[-1]):
@@ -239,6 +256,10 @@ def simulate(
     else:
         breaks, control = _at_rate(solution, policy, rows, times, period)
     memory = _Memory(own, rows, times) if remembered_numbers(own) else None
+    if errors is not None:
+        control = _mistaken(own, control, errors, np.random.default_rng(seed))
+    if late > 0.0:
+        breaks, control = _late(breaks, control, rows, times, late, _clipped(solution, 0, us[0]))
     if memory is not None:
         breaks, control = memory.asked(breaks, control)
     X, U = roll_out_finely(fine, breaks, start, us, control)
@@ -247,6 +268,66 @@ def simulate(
     if period is None and np.isfinite(X).all():
         times = _times(rows, knot_durations(own, N, X[rows]))  # feedback may change durations that are free
     return Simulation(fine, times, X, np.repeat(U, np.diff(breaks), axis=0), rows, deviations(own, xs, X[rows]), xs)
+
+
+def _errors(own: System, noise: Any) -> np.ndarray:
+    """Standard deviations (ndx,) of errors; none of what states remember."""
+    found = np.zeros(own.ndx) + as_number_or_vector("noise", noise, own.ndx)
+    if (found < 0.0).any():
+        raise ValueError(f"noise: got {float(found.min())}, expected no negative number")
+    found[own.ndx - remembered_numbers(own) :] = 0.0
+    return found
+
+
+def _with_payload(own: System, model: Any, payload: Any) -> Any:
+    """The model that moves: this one, or the plan's, with a payload, if there is one."""
+    if payload is None:
+        return model
+    model = getattr(innermost(own), "model", None) if model is None else model
+    if not hasattr(model, "with_body"):
+        raise TypeError(f"payload: got one for a {type(own).__name__}, expected None, or a robot of dynamics")
+    if not isinstance(payload, tuple) or len(payload) not in (2, 3):
+        raise TypeError(f"payload: got {payload!r}, expected (link, mass) or (link, mass, position)")
+    link, mass, *position = payload
+    com = as_array("payload", position[0] if position else np.zeros(3), (3,), copy=True)
+    return model.with_body("payload", link, mass=as_positive("payload", mass), com=com)
+
+
+def _mistaken(own: System, control: Controller, errors: np.ndarray, rng: np.random.Generator) -> Controller:
+    """The control of states that are measured with errors of these standard deviations (ndx,)."""
+
+    def measuring(i: int, x: np.ndarray) -> np.ndarray:
+        return control(i, np.asarray(own.integrate(x, errors * rng.standard_normal(len(errors)))))
+
+    return measuring
+
+
+def _late(
+    breaks: np.ndarray, control: Controller, rows: np.ndarray, times: np.ndarray, delay: float, first: np.ndarray
+) -> tuple[np.ndarray, Controller]:
+    """Pieces and control where each control begins to act so many seconds after the piece for which it is made began,
+    and the `first` one until then.  Knots of no time keep theirs: nothing is late there."""
+    instant = np.isin(breaks[:-1], rows[:-1][np.diff(times[rows]) == 0.0])
+    step = float(np.diff(times).max())
+    acts = np.searchsorted(times, times[breaks[:-1]] + delay - 0.5 * step)
+    acts[instant] = breaks[:-1][instant]
+    finer = np.union1d(breaks, acts[acts < breaks[-1]])
+    pieces = np.searchsorted(breaks, finer, side="right") - 1
+    waiting: list[tuple[int, np.ndarray]] = []
+    acting = [first]
+
+    def later(j: int, x: np.ndarray) -> np.ndarray:
+        row, i = int(finer[j]), int(pieces[j])
+        if row == breaks[i]:
+            u = control(i, x)
+            if instant[i]:
+                return u
+            waiting.append((int(acts[i]), u))
+        while waiting and waiting[0][0] <= row:
+            acting[0] = waiting.pop(0)[1]
+        return acting[0]
+
+    return finer, later
 
 
 def _times(rows: np.ndarray, durations: np.ndarray) -> np.ndarray:
@@ -348,7 +429,7 @@ def _at_knots(solution: Solution, policy: Any) -> Controller:
     """The control of a knot as a function of the state."""
     xs, us, K, system, times = solution.xs, solution.us, solution.K, solution.problem.system, solution.times
     takes_time = np.diff(times) > 0.0
-    feedback = not callable(policy) and as_choice("policy", policy, MODES) == MODES[0]
+    feedback = not callable(policy) and policy == MODES[0]
 
     def control(t: int, x: np.ndarray) -> np.ndarray:
         if not callable(policy):
@@ -369,7 +450,7 @@ def _at_rate(
     since before a knot of no time, whose control is the planned one."""
     us, system, law = solution.us, solution.problem.system, policy
     if not callable(policy):
-        law = policy_of(solution, as_choice("policy", policy, MODES) == MODES[0])
+        law = policy_of(solution, policy == MODES[0], hold=False)
     still = rows[:-1][np.diff(solution.times) == 0.0]
     moments = np.floor(times[:-1] / period + 1e-6).astype(int)
     for row in still:

@@ -341,7 +341,8 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         control: str = "held",
         joint_stiffness: ArrayLike | str | None = None,
         joint_damping: ArrayLike | str | None = None,
-        hold: bool = False,
+        hold: bool | None = None,
+        delay: float | None = None,
     ) -> Policy:
         """The trajectory as a controller u = policy(t, x) at any time; see `trajopt.Policy`.
 
@@ -356,22 +357,37 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         joint_stiffness, joint_damping : number or (J,) array or "auto", optional
             Torques -kp dq - kd dv that pull each driven joint towards its planned angle and velocity in addition to the
             gains, in N m/rad and N m s/rad, of sliding joints N/m and N s/m: one number for all of them, or one for
-            each driven degree of freedom.  They become part of the gains (`trajopt.results.joint_feedback`).  "auto":
-            just enough that the joints' stiffness is positive definite in all directions at all knots in contact, since
-            contacts may slip.  Damping that is not given is half the critical damping of each joint alone, less where a
-            controller at 1 kHz cannot apply more; zero for none.
-        hold : bool
+            each driven degree of freedom.  They become part of the gains.  "auto": what makes the joints' stiffness
+            positive definite in all directions at all knots in contact, since contacts may slip, as far as the delay
+            tau allows: a joint of inertia m is given kp = 0.137 m/tau^2 at most.  A joint alone is stable up to
+            kp = y^2 cos y m/tau^2 with kd = y sin y m/tau, where tan y = 2/y; the bound is that for 2 tau
+            (`trajopt.results.joint_feedback` derives it).  Damping that is not given has a damping ratio of 0.64 for
+            each joint alone, less where a late controller cannot apply more; zero for none.
+        hold : bool, optional
             True: after the end the last posture is held, with zero velocity, by a stationary gain, and gains of the
             plan are those of a plan that continues like that for ever (`trajopt.results.policy`).  False: the last
-            knot's control and gains are kept, which are those of a plan that ends.
+            knot's control and gains are kept, which are those of a plan that ends.  By default True wherever the end is
+            at rest and can be held, unless feedback is False; `Policy.hold` says if it is, `explain` why it is not.
+        delay : float, optional
+            Seconds after the measurement of a state at which the control made of it begins to act; by default 3 ms, the
+            time between two controls at 1 kHz and 2 ms more.  "auto" is made for it, and a law with joint feedback is
+            checked in the closed loop with this delay, at rest and over the last second, before it is returned; if the
+            delay is given, any law is.
 
         Raises
         ------
         TypeError, ValueError
-            Naming the argument; TypeError for joint_stiffness of a system without driven joints; ValueError for hold
-            of a plan whose end is not at rest, and for a solution without its problem or without a trajectory.
+            Naming the argument; TypeError for joint_stiffness of a system without driven joints; ValueError for
+            hold=True of a plan whose end is not at rest, and for a solution without its problem or without a
+            trajectory.
+
+        Warns
+        -----
+        RuntimeWarning
+            If "auto" adds nothing, since stiffness would make standing or the last second unstable, as where a body is
+            balanced by the joints' motion; and if given numbers, or the gains with a given delay, do.
         """
-        return policy_of(self, feedback, control, joint_stiffness, joint_damping, hold)
+        return policy_of(self, feedback, control, joint_stiffness, joint_damping, hold, delay)
 
     def discretization_error(self, substeps: int | None = None) -> DiscretizationError:
         """Error of the plan against the motion of its controls in continuous time; see `trajopt.DiscretizationError`.
@@ -597,15 +613,17 @@ class Solution(PrintedAsTable, Reported, SolutionData):
         dt: float,
         joint_stiffness: ArrayLike | str | None = None,
         joint_damping: ArrayLike | str | None = None,
-        hold: bool = False,
+        hold: bool | None = False,
+        delay: float | None = None,
     ) -> ResampledPlan:
         """The plan at times dt (s) apart, with gains; see `trajopt.ResampledPlan`.
 
         Between knots states follow the dynamics in finer steps with the controls held, and their error at the next knot
         is removed smoothly (`trajopt.results.dense_output`); knots are met exactly.  Stiffness and damping of joints,
-        and holding the last posture, are as in `policy`.
+        and holding the last posture, are as in `policy`, but that nothing is held by default and that the delay is dt
+        and 2 ms more.
         """
-        return resample(self, dt, joint_stiffness, joint_damping, hold)
+        return resample(self, dt, joint_stiffness, joint_damping, hold, delay)
 
     def to_csv(self, path: str | Path, dt: float | None = None) -> Path:
         """Write times, states and controls as comma-separated values under their names, one line for each knot, or for
