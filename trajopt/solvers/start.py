@@ -43,10 +43,8 @@ from trajopt.results.records import GIVEN, HELD, WARM, ConstraintReport, WarmSta
 from trajopt.rows import Rows
 from trajopt.solvers.augmented_lagrangian import FIRM, measures, penalty_scale, total_violation
 from trajopt.solvers.formulation import Formulation, Iterate, closed_loop
+from trajopt.solvers.iteration import TRIES
 from trajopt.solvers.line_search import WORSE
-
-STEPS = 5
-"""Gauss-Newton steps to controls that hold the initial state; one suffices where these act linearly."""
 
 
 class FirstIterate(NamedTuple):
@@ -203,7 +201,7 @@ def still_controls(problem: Problem) -> np.ndarray | None:
     else:
         u = problem.us_init[:1].copy()
         with np.errstate(all="ignore"):
-            for _ in range(STEPS):
+            for _ in range(TRIES):  # one suffices where controls act linearly
                 off = system.difference(x0[None], np.asarray(first.step(x0[None], u)))[0]
                 fu = first.linearize(np.stack([x0, x0]), u)[1][0]
                 weights = np.linalg.norm(fu, axis=1)
