@@ -21,8 +21,9 @@ __all__ = ["empty_matrices", "kinematic_points", "launch", "points", "scratch", 
 
 def points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[bool, list[np.ndarray]]:
     """`kinematic_points` of a robot with inertias, for functions of its dynamics; ValueError for one without."""
-    check_inertias(model)
-    return kinematic_points(model, q, **vectors)
+    if check_model(model).is_kinematic:
+        check_inertias(model)
+    return _points(model, q, vectors)
 
 
 def kinematic_points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) -> tuple[bool, list[np.ndarray]]:
@@ -33,6 +34,10 @@ def kinematic_points(model: RigidBodyModel, q: ArrayLike, **vectors: ArrayLike) 
     Raises ValueError naming the argument, its shape and the one expected, or the first bad entry.
     """
     check_model(model)
+    return _points(model, q, vectors)
+
+
+def _points(model: RigidBodyModel, q: ArrayLike, vectors: dict[str, ArrayLike]) -> tuple[bool, list[np.ndarray]]:
     if _is_batch(model, q, vectors):
         return False, cast("list[np.ndarray]", [q, *vectors.values()])
     batch, single = as_batch("q", q, model.nq)
