@@ -233,3 +233,13 @@ def test_plans_keep_to_the_state_where_no_step_closes_a_gap(kind, rng):
         assert plan.consistent or plan.status not in SAID
         if plan.consistent:
             np.testing.assert_array_equal(plan.xs[0], x)
+
+
+def test_advice_after_a_sample():
+    """It speaks of the next one, not of more iterations; after a solve from the cold, of these."""
+    problem, solver = mass(), ILQR(max_iterations=1)
+    cold = solver.solve(problem)
+    assert "raise max_iterations" in cold.explain(solver)
+    plan = solver.solve(problem, warm_start=cold.shifted())
+    text = " ".join(plan.explain(solver).split())
+    assert "raise max_iterations" not in text and "go on with the next sample" in text

@@ -114,6 +114,8 @@ def advice(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -
                 )
             elif worst is not None:
                 yield f"a feasibility_tolerance below {worst.violation:.2g}, by which '{worst.name}' is violated"
+        case Status.MAX_ITERATIONS | Status.LINE_SEARCH_FAILED if _is_sample(solution, solver):
+            yield from _for_next_sample(solution)
         case Status.MAX_ITERATIONS:
             yield from _after_many(solution, solver)
         case Status.STOPPED_BY_CALLBACK | Status.INTERRUPTED | Status.TIME_LIMIT:
@@ -320,6 +322,19 @@ def _may_have_kinks(term: Any) -> bool:
     """True of a system, a cost or a residual that is a user's, or made of such, unless its trace is smooth; and of the
     library's few that say so."""
     return any(getattr(part, "may_have_kinks", _is_a_users(part)) for part in _with_insides(term))
+
+
+def _is_sample(solution: SolutionData, solver: Any) -> bool:
+    """True for a single iteration from a warm start, as in predictive control."""
+    return solution.start == WARM and getattr(solver, "max_iterations", 0) == 1
+
+
+def _for_next_sample(solution: SolutionData) -> Iterator[str]:
+    """Advice after a single iteration that has not converged."""
+    if solution.status == Status.LINE_SEARCH_FAILED:
+        yield "keep the last plan's control or its gains for this sample: no step from the start lowers its cost"
+        yield "look whether the state or a target has jumped; a solve with more iterations finds another plan"
+    yield "go on with the next sample: solver.solve(problem, warm_start=solution.shifted())"
 
 
 def _after_many(solution: SolutionData, solver: Any) -> Iterator[str]:
