@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dynamics.simd import compilation, driver, kernel, kernel_cache, shared_kernel, shipped, vector
+from dynamics.simd.compilation import lean_routine
 
 ROOT = Path(compilation.__file__).parents[2]
 KERNEL = """
@@ -365,3 +366,23 @@ def test_types_have_files_of_their_own(tmp_path):
         third(x)
         assert x[0] == 2.0
     assert sum(third.stats.cache_hits.values()) == sum(third.stats.cache_misses.values()) == 1
+
+
+def test_what_compiled_a_kernel_is_not_kept():
+    """Neither numba's intermediate code with its types, nor a copy of LLVM's, which is made again for callers."""
+
+    @lean_routine
+    def inner(x):
+        x[0] = 2.0 * x[0]
+
+    @lean_routine
+    def outer(x):
+        inner(x)
+        inner(x)
+
+    x = np.ones(1)
+    inner(x)
+    (compiled,) = inner.overloads.values()
+    assert compiled.type_annotation is compiled.metadata is compiled.library._shared_module is None
+    outer(x)
+    assert x == 8.0
