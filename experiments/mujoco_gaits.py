@@ -3,8 +3,8 @@
 Plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), the step of the humanoid of
 `problems.humanoid_step`, the same with wrists of 60 g, and a step of Unitree's G1 with its 29 joints, if the package
 mjlab is there, whose file has no inertias of rotors.  They count on the coefficient of friction
-`problems.walker.FRICTION`, 0.65 times what the floor is expected to have.  MuJoCo has the same bodies, balls or soles as
-feet, a floor with elliptic friction cones, and steps of half a millisecond; torques are decided every millisecond by the
+`problems.walker.FRICTION`, 0.65 times what the floor is expected to have.  MuJoCo has the same bodies, balls or soles
+as feet, a floor with elliptic friction cones, and steps of half a millisecond; torques are decided every millisecond by the
 plan's policy, from the time and the state alone.  After its end, the last posture is held for two seconds.  Laws:
 
     gains     plan.policy()

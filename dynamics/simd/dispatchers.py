@@ -260,9 +260,12 @@ class KeepingDispatcher(CPUDispatcher):
         """Do nothing: numba imports its extensions when it compiles; called by numba."""
 
     def add_overload(self, cres):
-        """Add a compiled function; only the library of one not loaded from the disk has bindings; called by numba."""
+        """Add a compiled function; only the library of one not loaded from the disk has bindings; called by numba.
+
+        What numba has inferred of it, all of its intermediate code with types, is more than half of the Python objects
+        of a process that compiles; nobody asks for it, and it is not kept."""
         cres.library._reload_init.update(cres.reload_init or ())
-        super().add_overload(cres)
+        super().add_overload(cres._replace(type_annotation=None, metadata=None))
 
 
 class DriverDispatcher(KeepingDispatcher):

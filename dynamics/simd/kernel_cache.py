@@ -149,6 +149,7 @@ class KernelCache:
             path, key = self._file(sig, data.codegen)
             functions = {x.name for x in data.library._final_module.functions if not x.is_declaration}
             write_verified(path, (key, (functions, *data._reduce())))
+            data.library._shared_module = None  # made for the file, and again for the first caller that is compiled
         except Exception as error:
             self._do_without(error)
 

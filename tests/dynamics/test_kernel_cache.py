@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dynamics.simd import compilation, driver, kernel, kernel_cache, shared_kernel, shipped, vector
+from dynamics.simd.compilation import lean_routine
 
 ROOT = Path(compilation.__file__).parents[2]
 KERNEL = """
@@ -383,3 +384,23 @@ def test_where_nothing_may_be_compiled_functions_are_loaded_or_refused(tmp_path)
         assert x[0] == 8.0
         with pytest.raises(kernel_cache.NotCompiledError):
             second(np.ones(1, np.complex128))
+
+
+def test_what_compiled_a_kernel_is_not_kept():
+    """Neither numba's intermediate code with its types, nor a copy of LLVM's, which is made again for callers."""
+
+    @lean_routine
+    def inner(x):
+        x[0] = 2.0 * x[0]
+
+    @lean_routine
+    def outer(x):
+        inner(x)
+        inner(x)
+
+    x = np.ones(1)
+    inner(x)
+    (compiled,) = inner.overloads.values()
+    assert compiled.type_annotation is compiled.metadata is compiled.library._shared_module is None
+    outer(x)
+    assert x == 8.0

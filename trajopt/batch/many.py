@@ -268,7 +268,7 @@ def solve_many(
         At the top level of a module, so that other processes can import it, or a `functools.partial` of such a one.
     parameters : sequence of numbers, text, tuples, dicts, arrays, dataclasses ...; whatever can be pickled
     solver : `ILQR`, `DDP`, or anything picklable whose ``solve(problem)`` returns a `Solution`
-    executor : `concurrent.futures.Executor`, `dask.distributed.Client` or what its ``get_executor()`` returns, optional
+    executor : `concurrent.futures.Executor`, or `dask.distributed.Client` or its executor, optional
         By default processes started for this call, each running the dynamics in one thread (so do Dask's).
     workers : int, optional
         Number of processes or threads to start; by default one for each processor.
@@ -288,7 +288,7 @@ def solve_many(
         replaced.
     no_workers_timeout : float or None
         Seconds for which a Dask cluster may be without any worker, as one whose jobs have ended or have not begun; then
-        the parameters that are left fail with `WorkerLost`.  None waits for workers without an end.
+        the parameters that are left are given up, as where workers die.  None waits for workers without an end.
     progress : bool, optional
         A progress bar on stderr, or, where that is no terminal, a line now and then; by default if it is a terminal.
         It says so while there are no workers.

@@ -126,6 +126,9 @@ worker with a result, may be silent (SILENCE)."""
 class WorkerLost(Exception):
     """Raised for a parameter over which several workers died, one after another, or for which there was none."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+
 
 def _died(times: int) -> WorkerLost:
     return WorkerLost(
