@@ -30,9 +30,9 @@ w^2 m_j at all of them oscillate at w at most.
 The plan's own gains are added to that, and bodies that nothing drives are balanced by moving joints away from the plan,
 which stiffness forbids.  So a law is checked before it is returned, in the closed loop with twice the delay
 (`trajopt.results.late_feedback`): standing at the end must decay at half the rate of the gains alone at least, and the
-last second must not become unstable.  Where (1) fails, its bounds are lowered, to a quarter at last, which is tried with
-the delay that is stated, too; if that fails nothing is added, with a warning.  Of given numbers a warning says if they
-make the loop with the delay unstable.
+last second must not become unstable.  Where (1) fails, its bounds are lowered, to a quarter at last, which is tried
+with the delay that is stated, too; if that fails nothing is added, with a warning.  Of given numbers a warning says if
+they make the loop with the delay unstable.
 
 The last tenth of a plan does not count for lambda and delta, unless standing still follows it: gains there depend on
 the end and grow stiffer from knot to knot.
