@@ -4,12 +4,12 @@ Plans: a trot and a walk of Solo12 and of ANYmal (files of example-robot-data), 
 `problems.humanoid_step`, the same with wrists of 60 g, and a step of Unitree's G1 with its 29 joints, if the package
 mjlab is there, whose file has no inertias of rotors.  They count on the coefficient of friction
 `problems.walker.FRICTION`, 0.65 times what the floor is expected to have.  MuJoCo has the same bodies, balls or soles
-as feet, a floor with elliptic friction cones, and steps of half a millisecond; torques are decided every millisecond by the
-plan's policy, from the time and the state alone.  After its end, the last posture is held for two seconds.  Laws:
+as feet, a floor with elliptic friction cones, and steps of half a millisecond; torques are decided every millisecond by
+the plan's policy, from the time and the state alone.  After its end, the last posture is held for two seconds.  Laws:
 
     gains     plan.policy()
     default   plan.policy(joint_stiffness="auto"): stiffness and damping of the joints added, for a delay of 3 ms
-    stated    the same with the delay that there is, of variations with a delay; where that is zero the default
+    stated    the same for the delay that there is, or a period if that is longer
 
 Variations: none; friction 0.8 and 0.6 times that which the plan counts on, where feet slip; all masses a tenth larger
 or smaller; the floor 5 mm higher or lower than planned; soft contacts, MuJoCo's default; pushes of the base that
@@ -234,7 +234,7 @@ def law_of(plan: trajopt.Solution, name: str, delay: float) -> Law:
         return plan.policy()
     with warnings.catch_warnings():  # where nothing is added, the table says what became of it
         warnings.simplefilter("ignore", RuntimeWarning)
-        return plan.policy(joint_stiffness="auto", delay=max(delay, 3e-3) if name == "stated" else None)
+        return plan.policy(joint_stiffness="auto", delay=max(delay, PERIOD) if name == "stated" else None)
 
 
 # ------------------------------------------------------------------------------------------------ plant
@@ -415,12 +415,7 @@ def row(name: str, variations: Iterable[str]) -> dict[str, Any]:
         runs = found["laws"][key] = {}
         for each in variations:
             change = VARIATIONS[each]
-            late = key == "stated" and change.delay > 3e-3
-            runs[each] = (
-                found["laws"]["default"][each]
-                if key == "stated" and not late
-                else executed(what, law_of(plan, key, change.delay), change)
-            )
+            runs[each] = executed(what, law_of(plan, key, change.delay), change)
     return found
 
 

@@ -53,7 +53,7 @@ def experiments() -> dict[str, str]:
         "rods.knots": "time per knot of the equation of motion of soft robots, its derivatives and the Hessian",
         "rods.speedups": "equilibria and motions of soft robots with exact Jacobians, without, and by explicit steps",
         "rods.swing": "a clamped rod swings, by our integrators and beside PyElastica: error, steps and time",
-        "mujoco_gaits": "gaits of three robots executed by MuJoCo, on floors and with masses that are not the plan's",
+        "mujoco_gaits": "gaits of five robots executed by MuJoCo, late, with masses and floors that are not the plan's",
         "execution": "plans executed at 1 kHz, with right and wrong masses: policies, held controls; robots on legs",
         "mpc": "predictive control of a swing-up under gusts, beside open loop and feedback gains",
         "public_robots": "robots of other packages, read from URDF and MJCF, against Pinocchio and MuJoCo",

@@ -30,9 +30,9 @@ w^2 m_j at all of them oscillate at w at most.
 The plan's own gains are added to that, and bodies that nothing drives are balanced by moving joints away from the plan,
 which stiffness forbids.  So a law is checked before it is returned, in the closed loop with twice the delay
 (`trajopt.results.late_feedback`): standing at the end must decay at half the rate of the gains alone at least, and the
-last second must not become unstable.  Where (1) fails, its bounds are halved, and halved again, the last with the delay
-that is stated, too; if that fails nothing is added, with a warning.  Of given numbers a warning says if they make the
-loop with the delay unstable.
+last second must not become unstable.  Where (1) fails, its bounds are lowered, to a quarter at last, which is tried
+with the delay that is stated, too; if that fails nothing is added, with a warning.  Of given numbers a warning says if
+they make the loop with the delay unstable.
 
 The last tenth of a plan does not count for lambda and delta, unless standing still follows it: gains there depend on
 the end and grow stiffer from knot to knot.
@@ -65,7 +65,7 @@ DAMPED = 2.0 * DAMPING_RATIO * STIFFEST**0.5
 """Largest kd tau/m: that of the largest stiffness."""
 BEARS = 2.0
 """Ratio of the delay that the default bears to the one that is stated."""
-TRIED = ((BEARS, 1.0), (BEARS, 0.5), (BEARS, 0.25), (1.0, 0.25))
+TRIED = *((BEARS, share) for share in (1.0, 0.7, 0.5, 0.35, 0.25)), (1.0, 0.25)
 """Ratios of the delay in the closed loop to the one that is stated, and shares of the default's bounds, in the order in
 which they are tried."""
 AS_GIVEN = ((1.0, 1.0),)
