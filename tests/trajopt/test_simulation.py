@@ -296,8 +296,7 @@ def test_controls_act_late(reach, late):
     """By hand: made at the knots, acting so many steps of 2 ms later; the first planned control acts until then."""
     start = reach.xs[0] + 1e-3
     found = trajopt.simulate(reach, dt=2e-3, delay=2e-3 * late, x0=start)
-    system = reach.problem.system
-    fine, x, made = dynamics.RigidBodySystem(system.model, 2e-3, "rk4"), start, [reach.us[0]] * late
+    fine, x, made = dynamics.RigidBodySystem(reach.problem.system.model, 2e-3, "rk4"), start, [reach.us[0]] * late
     xs = [x]
     for row in range(500):
         if row % 10 == 0:
