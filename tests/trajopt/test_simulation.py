@@ -288,3 +288,48 @@ def test_more_bad_input(reach, loaded, rng, tmp_path):
         trajopt.simulate(plan, model=loaded)
     with pytest.raises(ValueError, match="solution: got one without its problem"):
         trajopt.simulate(Solution.load(plan.save(tmp_path / "plan.npz")))
+
+
+# ------------------------------------------------------------------------------------------ late, mistaken, loaded
+@pytest.mark.parametrize("late", [4, 13])
+def test_controls_act_late(reach, late):
+    """By hand: made at the knots, acting so many steps of 2 ms later; the first planned control acts until then."""
+    start = reach.xs[0] + 1e-3
+    found = trajopt.simulate(reach, dt=2e-3, delay=2e-3 * late, x0=start)
+    fine, x, made = dynamics.RigidBodySystem(reach.problem.system.model, 2e-3, "rk4"), start, [reach.us[0]] * late
+    xs = [x]
+    for row in range(500):
+        if row % 10 == 0:
+            u = reach.us[row // 10] + reach.K[row // 10] @ (x - reach.xs[row // 10])
+        made.append(u)
+        x = fine.step(x, made.pop(0))
+        xs.append(x)
+    np.testing.assert_allclose(found.xs, xs, rtol=0.0, atol=1e-8)
+
+
+def test_states_are_measured_with_errors(reach):
+    """The policy alone sees them; anew at every call, the same for the same seed."""
+    seen, errors = [], np.r_[np.full(6, 1e-2), np.zeros(6)]
+
+    def law(t, x):
+        seen.append(x)
+        return np.zeros(6)
+
+    found = trajopt.simulate(reach, policy=law, noise=errors)
+    clean = trajopt.simulate(reach, policy=lambda t, x: 0.0 * x[:6])
+    np.testing.assert_array_equal(found.xs, clean.xs)
+    off = np.array(seen) - found.xs[found.knots[:-1]]
+    np.testing.assert_allclose(off[:, 6:], 0.0, atol=1e-15)
+    assert 5e-3 < off[:, :6].std() < 2e-2
+    runs = [trajopt.simulate(reach, noise=1e-3, seed=seed, dt=5e-3).xs for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert np.abs(runs[0] - runs[2]).max() > 1e-4
+
+
+def test_a_payload_is_a_body_more(reach, loaded):
+    given = trajopt.simulate(reach, payload=("flange", 2.0), dt=2e-3)
+    np.testing.assert_array_equal(given.xs, trajopt.simulate(reach, model=loaded, dt=2e-3).xs)
+    with pytest.raises(ValueError, match=r"^payload: got one beside a system"):
+        trajopt.simulate(reach, payload=("flange", 2.0), system=reach.problem.system)
+    with pytest.raises(TypeError, match=r"^payload: got one for a LinearSystem, expected None, or a robot"):
+        trajopt.simulate(DDP().solve(linear(np.random.default_rng(0))), payload=("flange", 2.0))
