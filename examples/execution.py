@@ -17,7 +17,8 @@ for policy in ("open loop", "feedback"):
     motion = trajopt.simulate(solution, model=loaded, dt=1e-3, policy=policy)
     print(f"2 kg more, {policy}: off by {motion.largest_deviation[:6].max():.2g} rad")
 
-controller = solution.policy()  # u = controller(t, x) at any time: the gains around the plan's motion
+# u = controller(t, x) at any time: the gains around the plan's motion, stiffer joints, and the last posture afterwards
+controller = solution.policy(joint_stiffness="auto")
 motion = trajopt.simulate(solution, model=loaded, policy=controller, period=1e-3)  # asked at 1 kHz
 print(f"2 kg more, policy at 1 kHz: off by {motion.largest_deviation[:6].max():.2g} rad")
 controller.save("results/execution/policy.npz")  # for trajopt.Policy.load, which needs neither problem nor robot

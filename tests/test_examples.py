@@ -251,7 +251,7 @@ def test_a_plan_holds(tmp_path, monkeypatch, capsys):
     result = run("execution")
     printed = capsys.readouterr().out
     assert "semi_implicit_euler: off by 0.1 rad" in printed and "rk4: off by 1.7e-06 rad" in printed
-    assert result["motion"].largest_deviation[:6].max() < 0.2 and len(result["message"]["points"]) == 251
+    assert result["motion"].largest_deviation[:6].max() < 0.1 and len(result["message"]["points"]) == 251
     x, loaded = result["solution"].xs[0], trajopt.Policy.load(tmp_path / "results" / "execution" / "policy.npz")
     np.testing.assert_array_equal(loaded(0.0123, x), result["controller"](0.0123, x))
     lines = (tmp_path / result["path"]).read_text().splitlines()

@@ -283,7 +283,7 @@ def test_plans_move_on(step_forwards):
     start = trajopt.ILQR().prepare(problem).shifted(solution, 2)
     last = problem.system.segments[-1].system
     assert np.array_equal(start.xs[:-2], solution.xs[2:])
-    assert relative_error(start.xs[-2:], last.rollout(solution.xs[-1], solution.us[-1:].repeat(2, 0))[1:]) <= IDENTITY
+    assert relative_error(start.xs[-2:], last.rollout(solution.xs[-1], start.us[-2:])[1:]) <= IDENTITY
 
 
 def test_control_rates(step_forwards):
