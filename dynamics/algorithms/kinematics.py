@@ -122,7 +122,7 @@ def _from_origin(m, i, p, body):
 
 @kernel
 def _place(m, i, q, relative, body, dof):
-    """Store the pose and columns of body i, for any joint."""
+    """Store the pose and columns of body i, for any joint; relative: True for a position that counts from ORIGIN."""
     align_stack(body)
     Rp, pp, _, _ = _load_parent(m, i, body)
     C, t, k, kind = m.rotation[i], m.translation[i], m.q_index[i], m.joint_type[i]
@@ -162,14 +162,14 @@ def _place(m, i, q, relative, body, dof):
 def place_bodies(m, q, body, dof):
     """Compute poses and world columns only; body (nb BODY), dof (nv DOF)."""
     for i in range(m.parent.size):
-        _place(m, i, q, False, body, dof)
+        _place(m, i, q, i < 0, body, dof)  # False, but no literal, for which numba would compile another kernel
 
 
 @kernel
 def place_near_origin(m, q, body, dof):
     """`place_bodies` with positions relative to ORIGIN, as in `forward_pass`."""
     for i in range(m.parent.size):
-        _place(m, i, q, True, body, dof)
+        _place(m, i, q, i >= 0, body, dof)
 
 
 @kernel
@@ -191,7 +191,7 @@ def place_inertias(m, body):
 def _move_general(m, i, q, v, a, body, dof, order):
     """Store pose, velocity, acceleration and derivative vectors of body i, for any joint."""
     align_stack(body)
-    _place(m, i, q, True, body, dof)
+    _place(m, i, q, i >= 0, body, dof)
     _, _, vp, ap = _load_parent(m, i, body)
     zero = splat(body, 0.0)
     first, last = m.v_index[i], m.v_index[i] + m.dof_count[i]
