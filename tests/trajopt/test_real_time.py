@@ -241,5 +241,40 @@ def test_advice_after_a_sample():
     cold = solver.solve(problem)
     assert "raise max_iterations" in cold.explain(solver)
     plan = solver.solve(problem, warm_start=cold.shifted())
-    text = " ".join(plan.explain(solver).split())
-    assert "raise max_iterations" not in text and "go on with the next sample" in text
+    for text in plan.explain(solver), plan.explain():
+        assert "raise max_iterations" not in text and "go on with the next sample" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("kind", [DDP, ILQR])
+def test_a_bound_of_sweeps_makes_no_plan_optimal(kind):
+    """Where sweeps end before it is known which constraints are active, a small predicted decrease is no optimum: a
+    cycle that says so is one, and others without a step say that they are lost."""
+    system = trajopt.CallableSystem(
+        xdot=lambda x, u: (x[3] * np.cos(x[2]), x[3] * np.sin(x[2]), x[3] * np.tan(u[1]) / 0.3, u[0]),
+        nx=4, nu=2, dt=0.05,
+    )  # fmt: skip
+    apart = trajopt.residual(lambda x: ((x[0] - 1.5) ** 2 + (x[1] - 0.05) ** 2 - 0.16,), 1, system)
+    free, goal = np.inf, [3.0, 0.0, 0.0, 0.0]
+    problem = trajopt.Problem(
+        system, np.zeros(4), 40, [trajopt.StateCost(system, goal, [1.0, 1.0, 0.1, 0.05]), trajopt.ControlCost(0.05)],
+        [trajopt.StateCost(system, goal, [20.0, 20.0, 2.0, 5.0])],
+        [
+            trajopt.ControlBounds([-2.0, -0.5], [2.0, 0.5]),
+            trajopt.ResidualConstraint(apart, 0.0, free, at="all", name="disc"),
+            trajopt.StateBounds(system, [-free, -free, -free, -0.2], [free, free, free, 1.2]),
+        ],
+        us_init=np.tile([0.5, 0.05], (40, 1)),
+    )  # fmt: skip
+    few, rng, x, lost = kind(max_iterations=1, max_sweeps=1), np.random.default_rng(3), problem.x0, 0
+    prepared, plan = few.prepare(problem), DDP().solve(problem)
+    cycle = cycle_of(few, few._curvature(), problem, plan)
+    for _ in range(45):
+        plan, code = prepared.solve(x, warm_start=prepared.shifted(plan)), cycle(x)
+        lost += plan.status in SAID
+        assert ENDS[code] == plan.status
+        if cycle.program.state["asked"][0] == 0:
+            assert cycle.us.tobytes() == plan.us.tobytes()
+        if plan.converged:
+            assert plan.cost <= 1.001 * DDP().solve(prepared.at(x), us=plan.us, xs=plan.xs).cost
+        x = system.integrate(system.step(x, plan.us[0]), 1e-3 * rng.standard_normal(4))
+    assert lost > 0

@@ -115,7 +115,7 @@ def advice(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -
             elif worst is not None:
                 yield f"a feasibility_tolerance below {worst.violation:.2g}, by which '{worst.name}' is violated"
         case Status.MAX_ITERATIONS | Status.LINE_SEARCH_FAILED if _is_sample(solution, solver):
-            yield from _for_next_sample(solution)
+            yield from _for_next_sample(solution, solver)
         case Status.MAX_ITERATIONS:
             yield from _after_many(solution, solver)
         case Status.STOPPED_BY_CALLBACK | Status.INTERRUPTED | Status.TIME_LIMIT:
@@ -325,14 +325,17 @@ def _may_have_kinks(term: Any) -> bool:
 
 
 def _is_sample(solution: SolutionData, solver: Any) -> bool:
-    """True for a single iteration from a warm start, as in predictive control."""
-    return solution.start == WARM and getattr(solver, "max_iterations", 0) == 1
+    """True for a single iteration from a warm start, as in predictive control; solver: None if that is not known."""
+    most = getattr(solver, "max_iterations", solution.iterations)
+    return solution.start == WARM and solution.iterations == 1 and most == 1
 
 
-def _for_next_sample(solution: SolutionData) -> Iterator[str]:
+def _for_next_sample(solution: SolutionData, solver: Any) -> Iterator[str]:
     """Advice after a single iteration that has not converged."""
     if solution.status == Status.LINE_SEARCH_FAILED:
         yield "keep the last plan's control or its gains for this sample: no step from the start lowers its cost"
+        if getattr(solver, "max_sweeps", None) is not None:
+            yield f"a larger max_sweeps (it was {solver.max_sweeps}), or None, to find which constraints are active"
         yield "look whether the state or a target has jumped; a solve with more iterations finds another plan"
     yield "go on with the next sample: solver.solve(problem, warm_start=solution.shifted())"
 

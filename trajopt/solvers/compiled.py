@@ -280,7 +280,7 @@ def find_single_minimum(s, sides, found, exact, knot):
         if s.promise > promise:
             s.mu = mu
             return other, False, failed
-    s.d1, s.d2, s.promise = d1, d2, promise
+    s.d1, s.d2, s.promise, s.settled = d1, d2, promise, 0
     return found, exact, knot
 
 

@@ -197,7 +197,7 @@ class SoftConstraints(Unconstrained):
         if direction is None:
             return found
         minimum = self._minimum(model, m, direction, found.regularization, begins, most)
-        found = found._replace(direction=minimum.direction)
+        found = found._replace(direction=minimum.direction, settled=minimum.settled)
         if minimum.settled or minimum.sweeps >= most or (minimum.promise > 0.0 and model.iterate.gaps is None):
             return found
         plain = find_direction(self.formulation, model, found.regularization, False)
@@ -207,7 +207,7 @@ class SoftConstraints(Unconstrained):
         other = self._minimum(plain.model, m, plain.direction, plain.regularization, OF_TERMS, left)
         if not other.promise > minimum.promise:
             return found
-        return plain._replace(direction=other.direction, multipliers=m)
+        return plain._replace(direction=other.direction, multipliers=m, settled=other.settled)
 
     def _first_active_set(self, model: LocalModel, m: Multipliers) -> tuple[LocalModel, int]:
         """The model with the active set of its first sweep, and what that is: that of the terms."""

@@ -220,13 +220,14 @@ def find_step(s, sides, c):
     ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
     if not ok:
         return end_without_direction(s)
+    s.settled = 1
     if s.rows > 0:
         enter(s.weigh)
         found, exact, knot = find_single_minimum(s, sides, found, exact, knot)
     s.gap_weight, s.predicted = expected_decrease(s)
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
     s.kind, s.knot, s.side, s.alpha = exact, knot, found, 0.0
-    if small(s.mu) and s.closed != 0 and s.predicted <= enough and satisfied(s):
+    if small(s.mu) and s.closed != 0 and s.predicted <= enough and s.settled != 0 and satisfied(s):
         return CONVERGED
     s.alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
     if s.alpha == 0.0 and s.rows > 0 and s.most_sweeps == np.inf:

@@ -160,7 +160,8 @@ def record_of(state: State, violation: float, direction: Direction | None, step:
 
 class FoundDirection(NamedTuple):
     """The direction of an iteration, or None with a status; the model, the regularization and the multipliers it was
-    found with; the search along it, if that was already made."""
+    found with; the search along it, if that was already made; settled: False where it is not known to lead to the
+    minimum of the model, so that a small predicted decrease says nothing of an optimum."""
 
     direction: Direction | None
     model: LocalModel
@@ -168,6 +169,7 @@ class FoundDirection(NamedTuple):
     status: Status | None = None
     multipliers: Any = None
     trial: TrialStep | None = None
+    settled: bool = True
 
     def of(self, state: State) -> State:
         """The state with this direction, which was found from it, and with what that predicts."""

@@ -70,6 +70,8 @@ class RealTimeIteration(Loop):
         before, found = state, self._find_direction(state, enough)
         state = found.of(state)
         status = found.status or self._end(state, enough)
+        if status is Status.CONVERGED and not found.settled:
+            status = None
         if status is not None or found.direction is None:
             return state._replace(status=status, log=(*state.log, self._record(state, found.direction, None)))
         trial = self._search(state, found, uncertain)
@@ -77,7 +79,10 @@ class RealTimeIteration(Loop):
             instead = self._iteration_instead(before, enough, uncertain)
             if instead is not None:
                 return instead
-        return self._after(state, found.direction, trial)
+        end = self._after(state, found.direction, trial)
+        if end.status is Status.CONVERGED and not found.settled:
+            return end._replace(status=Status.LINE_SEARCH_FAILED)
+        return end
 
     def _iteration_instead(self, state: State, enough: float, uncertain: float) -> State | None:
         """The state after an ordinary iteration under constraints, without curvature; None if that has no step."""
