@@ -23,7 +23,7 @@ def progress_bar(*columns: Any, transient: bool = False) -> "Progress":
     return Progress(*columns, console=console, transient=transient)
 
 
-class Count:
+class SolvedCount:
     """Counts problems as solved, and says what they wait for."""
 
     def __call__(self, more: int) -> None:
@@ -33,7 +33,7 @@ class Count:
         """Say what they wait for, until the next one is solved; "" for nothing."""
 
 
-class _Lines(Count):
+class _Lines(SolvedCount):
     """On stderr where it is no terminal: a line now and then."""
 
     def __init__(self, total: int) -> None:
@@ -56,7 +56,7 @@ class _Lines(Count):
         sys.stderr.flush()
 
 
-class _Bar(Count):
+class _Bar(SolvedCount):
     """A progress bar."""
 
     def __init__(self, bar: "Progress", total: int) -> None:
@@ -70,11 +70,11 @@ class _Bar(Count):
 
 
 @contextmanager
-def counted(wanted: bool | None, total: int) -> Iterator[Count]:
+def counted(wanted: bool | None, total: int) -> Iterator[SolvedCount]:
     """A count of the problems that are solved, on a progress bar or, where stderr is no terminal, by a line now and
     then; wanted: by default if it is a terminal."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
-        yield Count()
+        yield SolvedCount()
         return
     if not sys.stderr.isatty():
         yield _Lines(total)

@@ -33,7 +33,7 @@ from trajopt.solvers.compiled import (
     sweep,
 )
 from trajopt.solvers.cycle import Cycle, is_state
-from trajopt.solvers.formulation import ALPHAS, Curvature
+from trajopt.solvers.formulation import Curvature
 from trajopt.solvers.iteration import CONVERGED, ENDS, GO_ON, TRIES, State, Unconstrained
 from trajopt.solvers.program import NEVER, Program
 
@@ -48,7 +48,7 @@ MEANINGS = {
 CONTROLS, STATES, PLAN = range(3)
 """From what a solve starts: controls; states and controls, with gaps between them; or the last plan, with its gains and
 multipliers."""
-START = record_type("mu scale", "mode crossed rollouts take activate soften cross")
+START = record_type("mu scale", "mode crossed follow activate soften cross")
 """First mu, and its unit; from what to start; number of rows that a sweep violates; addresses of calls."""
 
 
@@ -91,8 +91,7 @@ def _roll_out(s, start, x0, xs, gaps, K):
             for j in range(K.shape[2]):
                 K[t, i, j] = K[t, i, j] if start.mode == PLAN else 0.0
     s.lane, s.total_gap = 0, 0.0
-    enter(start.rollouts)
-    enter(start.take)
+    enter(start.follow)
 
 
 @by_address
@@ -238,12 +237,8 @@ class AloneProgram(Program):
         super().__init__(slots, curvature, rows, True)
         self.starts, none = np.zeros(1, START), np.zeros(0)
         self.cycle = Cycle(self, mu)
-        rollouts = slots.prepared_rollouts(ALPHAS, self.xs, self.us, np.zeros(self.us.shape), self.K)
         start, own, record = self.starts, self.rows, self.cycle.record
-        start["rollouts"] = self.calls(rollouts).address
-        assert rollouts is not None
-        take = self.taken(rollouts())
-        start["take"] = take.address
+        start["follow"] = record["follow"]
         of_rows = (none, (none, none), none) if own is None else (own.c, own.limits, own.dual)
         D = none if own is None else own.own.D
         if own is not None:
@@ -259,7 +254,7 @@ class AloneProgram(Program):
         plan = slots.x0, self.xs, self.gaps, self.K
         self.begin = PreparedCall(begin, self.state, start, record, *plan, *of_rows, self.cycle.lam, D)
         self.step, self.go_on = (PreparedCall(go, self.state, start, self.sides, record) for go in (step, go_on))
-        self._kept += [take, self._iterate]
+        self._kept.append(self._iterate)
 
     def load(self, state: State, constraints: Unconstrained) -> None:
         """Take over the state of a solve, to go on alone."""

@@ -240,7 +240,7 @@ def raise_penalty(s, sides, found, exact, mu, bound):
         tried = (s.side + 2) % SIDES if found != (s.side + 2) % SIDES else (s.side + 3) % SIDES
         good = sweep(s, sides[tried], exact, mu) < 0
         if good:
-            find_minimum(s, sides[tried], exact, mu)
+            find_minimum(s, sides[tried], exact, mu, KNOWN, np.inf)
             good = helps(s.after, after, s.total)
         if not good:
             s.penalty, s.d1, s.d2, s.promise, s.after = penalty, d1, d2, promise, after
@@ -251,16 +251,10 @@ def raise_penalty(s, sides, found, exact, mu, bound):
 
 
 @decision
-def find_minimum(s, side, exact, mu):
-    """`trajopt.solvers.active_set.model_minimum`, in the place of the direction."""
-    s.begins, s.mu_of_search, s.sweeps_left = KNOWN, mu, np.inf
-    enter(side.minimum_exactly if exact else side.minimum)
-
-
-@decision
-def find_minimum_anew(s, side, exact, mu, begins):
-    """`find_minimum` of a real-time iteration, of at most `sweeps_left` sweeps after the first one."""
-    s.begins, s.mu_of_search = begins, mu
+def find_minimum(s, side, exact, mu, begins, most):
+    """`trajopt.solvers.active_set.model_minimum`, in the place of the direction; what is left of the largest number of
+    sweeps is written."""
+    s.begins, s.mu_of_search, s.sweeps_left = begins, mu, most
     enter(side.minimum_exactly if exact else side.minimum)
 
 
@@ -268,15 +262,13 @@ def find_minimum_anew(s, side, exact, mu, begins):
 def find_single_minimum(s, sides, found, exact, knot):
     """`trajopt.solvers.constrained.AugmentedLagrangian.find_single_direction`, after its first sweep: the side of the
     direction, whether it is an exact one, and the last knot at which a sweep failed."""
-    s.sweeps_left = s.most_sweeps
-    find_minimum_anew(s, sides[found], exact, s.mu, OF_MULTIPLIERS)
+    find_minimum(s, sides[found], exact, s.mu, OF_MULTIPLIERS, s.most_sweeps)
     if s.settled != 0 or s.sweeps_left <= 0.0 or (s.closed != 0 and s.promise > 0.0):
         return found, exact, knot
     d1, d2, promise, other = s.d1, s.d2, s.promise, (found + 1) % SIDES
     ok, mu, _, failed = find_direction(s, sides[other], False)
     if ok:
-        s.sweeps_left -= 1.0
-        find_minimum_anew(s, sides[other], False, mu, OF_TERMS)
+        find_minimum(s, sides[other], False, mu, OF_TERMS, s.sweeps_left - 1.0)
         if s.promise > promise:
             s.mu = mu
             return other, False, failed
@@ -297,7 +289,7 @@ def find_way(s, side, exact, enough):
             return False, exact, knot
         s.asked += kind != exact
         exact, change_of_sweep = kind, s.d1 + 0.5 * s.d2
-        find_minimum(s, side, exact, s.mu)
+        find_minimum(s, side, exact, s.mu, KNOWN, np.inf)
         if s.closed == 0 or s.promise > enough or -change_of_sweep <= enough or times == ATTEMPTS:
             break
         if s.alone == 0:
