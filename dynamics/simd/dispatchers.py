@@ -152,7 +152,30 @@ class CountPlainly(FunctionPass):
 
 
 # --------------------------------------------------------------------------------------------
-# Libraries of functions that only compiled code calls: intermediate code, neither optimised nor translated.
+# Libraries of compiled functions.
+#
+# Kernels are written in vectors of lanes and loop over joints and blocks: unrolled and vectorised once more, as numba
+# has it, their loops are up to five times as much code, which takes LLVM twice the time and runs no faster.  Nor do
+# they count references, for which numba optimises all code a first time.
+
+
+class OptimizedLibrary(JITCodeLibrary):
+    """The code of a function with its callees, optimised once and for loops over lanes."""
+
+    def __init__(self, codegen, name):
+        super().__init__(codegen, name)
+        self.enable_object_caching()
+
+    def _optimize_final_module(self):
+        tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+        tuning.loop_unrolling = tuning.loop_vectorization = tuning.slp_vectorization = False
+        builder = llvm.create_pass_builder(self._codegen._tm, tuning)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass()
+        passes.run(self._final_module, builder)
+
+
+# Functions that only compiled code calls: intermediate code, neither optimised nor translated.
 #
 # numba optimises every function together with its callees and translates it for the processor, before it links the
 # result into the callers, where the same is repeated for each level of calls.  Inner functions leave both to the
@@ -206,7 +229,19 @@ class InnerLibrary(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
 
-class LeanCompiler(EntryCompiler):
+class KernelCompiler(EntryCompiler):
+    """The compiler with a library of our own."""
+
+    _library: type[JITCodeLibrary] = OptimizedLibrary
+
+    def define_pipelines(self):
+        """Passes of the compiler; called by numba before it compiles."""
+        state = self.state
+        state.library = self._library(state.targetctx.codegen(), state.func_id.func_qualname)
+        return super().define_pipelines()
+
+
+class LeanCompiler(KernelCompiler):
     """The compiler with `count` in place of `range`."""
 
     def define_pipelines(self):
@@ -221,11 +256,7 @@ class LeanCompiler(EntryCompiler):
 class InnerCompiler(LeanCompiler):
     """Compiles into an `InnerLibrary`."""
 
-    def define_pipelines(self):
-        """Passes of the compiler; called by numba before it compiles."""
-        state = self.state
-        state.library = InnerLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
-        return super().define_pipelines()
+    _library = InnerLibrary
 
 
 class InnerCache(KernelCache):
@@ -246,7 +277,7 @@ def _plain(x):
 class KeepingDispatcher(CPUDispatcher):
     """A compiled function whose callers inherit its bindings, also where it is loaded from the disk."""
 
-    _kind_of_cache, _compiler = KernelCache, EntryCompiler
+    _kind_of_cache, _compiler = KernelCache, KernelCompiler
 
     def __init__(self, py_func, targetoptions):
         super().__init__(py_func, targetoptions=targetoptions, pipeline_class=self._compiler)

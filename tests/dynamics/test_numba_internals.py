@@ -165,6 +165,34 @@ def test_libraries_of_code():
     )  # fmt: skip
 
 
+def test_passes_over_finished_libraries():
+    import llvmlite.binding as llvm
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
+    optimised = []
+
+    class Library(JITCodeLibrary):
+        def _optimize_final_module(self):
+            tuning = llvm.create_pipeline_tuning_options(speed_level=3)
+            tuning.loop_unrolling = tuning.loop_vectorization = tuning.slp_vectorization = False
+            builder = llvm.create_pass_builder(self._codegen._tm, tuning)
+            passes = builder.getModulePassManager()
+            passes.add_refprune_pass()
+            passes.run(self._final_module, builder)
+            optimised.append(self._final_module)
+
+    library = Library(cpu_target.target_context.codegen(), "library")
+    with global_compiler_lock:
+        library.finalize()
+    needs(
+        optimised, "a library no longer asks for its passes by _optimize_final_module, or passes are made otherwise",
+        "Change OptimizedLibrary (dispatchers.py); as a first step let KernelCompiler be EntryCompiler: LLVM then "
+        "unrolls loops and takes twice as long.",
+    )  # fmt: skip
+
+
 def test_pipelines():
     from numba.core.compiler import Compiler, CompileResult
     from numba.core.compiler_machinery import FunctionPass, PassManager, register_pass
