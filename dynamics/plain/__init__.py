@@ -152,7 +152,10 @@ def checks_of(function: Callable[[], Any]) -> tuple[Callable[[], bool], ...]:
 class _Progress:
     """Nothing is compiled: nothing is shown."""
 
-    announce, compiled = False, 0
+    compiled = 0
+
+    def subject(self, problem: Any) -> None:
+        """Nothing is compiled for it."""
 
     def finish(self) -> None:
         """Nothing is left to clear."""

@@ -13,6 +13,7 @@ import re
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
@@ -33,6 +34,7 @@ from dynamics.simd.dispatchers import (
     SharedDispatcher,
     UnwrappedDispatcher,
 )
+from dynamics.simd.kernel_cache import KernelCache
 
 FLAGS = {"contract", "nsz"}
 """Floating-point freedom given to LLVM: fuse multiply and add, ignore the sign of zero.  Never reassociate: results
@@ -203,13 +205,30 @@ def _announce_llvm_calls(wanted: bool) -> None:
 
 
 class _Progress(event.Listener):
-    """One line on stderr while kernels compile, kept up to date on a terminal; silent when all come from the cache.
+    """One line on stderr once kernels have compiled for a second, and one when they are there; on a terminal the first
+    is kept up to date.  Nothing where all come from the disk, or with TRAJOPT_QUIET=1."""
 
-    When stderr is no terminal the line is printed once, and only if `announce` is set, as it is in notebooks."""
+    SILENT = 1.0
+    """Seconds without a word."""
 
     def __init__(self):
-        self.announce, self.compiled = "ipykernel" in sys.modules, 0
-        self._depth, self._start, self._lock, self._usual = 0, 0.0, threading.Lock(), gc.get_threshold()
+        self.compiled, self.expected, self.seconds = 0, 0, 0.0
+        self._elsewhere: Callable[[], int] = lambda: 0
+        self._depth, self._start, self._spent, self._before, self._shown = 0, 0.0, 0.0, 0, False
+        self._lock, self._usual = threading.Lock(), gc.get_threshold()
+        self._subject: Callable[[], Any] = lambda: None
+
+    def subject(self, problem: Any) -> None:
+        """What is compiled next is for this problem; its parts, as given, say what that will be."""
+        self._subject = weakref.ref(problem)
+
+    def missed(self) -> None:
+        """A function is about to be compiled: have the others that the problem needs compiled, too."""
+        problem = self._subject()
+        if problem is not None:
+            from dynamics.simd.prefill import compile_ahead
+
+            compile_ahead(problem)
 
     def on_start(self, ev):
         with self._lock:
@@ -217,7 +236,7 @@ class _Progress(event.Listener):
                 self._usual = gc.get_threshold()
                 gc.set_threshold(*_COLLECTION)
                 _announce_llvm_calls(False)
-                self._start = self._start or time.perf_counter()
+                self._start = time.perf_counter()
                 self.compiled += 1
                 self._show(ev.data["dispatcher"].py_func.__name__.strip("_"))
             self._depth += 1
@@ -228,27 +247,47 @@ class _Progress(event.Listener):
             if self._depth == 0:
                 gc.set_threshold(*self._usual)
                 _announce_llvm_calls(True)
+                self._spent, self._start = self._passed(), 0.0
+                self._show("")
+
+    def expect(self, functions: int, seconds: float, elsewhere: Callable[[], int]) -> None:
+        """Say how much is going to be compiled: so many functions in about so many seconds, of which other processes
+        have compiled `elsewhere()`."""
+        self.expected, self.seconds, self._elsewhere = functions, seconds, elsewhere
+
+    def _passed(self):
+        """Seconds in which this process has compiled, or waited for another one that did."""
+        running = time.perf_counter() - self._start if self._start else 0.0
+        waited, KernelCache.waited = KernelCache.waited, 0.0
+        self._spent += waited
+        return self._spent + running
 
     def _show(self, name):
-        if sys.stderr is None:
+        passed = self._passed()
+        if passed < self.SILENT or sys.stderr is None or os.environ.get("TRAJOPT_QUIET") == "1":
             return
-        reason = f" ({shipped.misfit()})" if self.compiled == 1 and shipped.misfit() else ""
-        if sys.stderr.isatty():
-            if reason:
-                sys.stderr.write(f"compiling kernels{reason}\n")
-            seconds = time.perf_counter() - self._start
-            sys.stderr.write(f"\rcompiling kernels, first use only: {self.compiled}, {seconds:.0f} s  {name[:36]:36s}")
-        elif self.announce and self.compiled == 1:
-            sys.stderr.write(f"compiling kernels, first use only: about a minute ...{reason}\n")
+        terminal, first, self._shown = sys.stderr.isatty(), not self._shown, True
+        about = f": {self.expected} functions, about {max(self.seconds, 1.0):.0f} s" if self.expected else ""
+        reason = f" ({shipped.misfit()})" if shipped.misfit() else ""
+        if first:
+            line = f"compiling kernels, once for this computer{about}{reason}; `trajopt compile` makes all of them"
+            sys.stderr.write(f"{line}\n")
+        if terminal:
+            sys.stderr.write(f"\r{self._done()} compiled, {passed:.0f} s  {name[:36]:36s}")
         sys.stderr.flush()
 
     def finish(self):
-        """Clear the line, if there is one."""
-        if self._start and sys.stderr is not None and sys.stderr.isatty():
-            sys.stderr.write("\r" + 90 * " " + "\r")
+        """Close the line, if there is one: called where what was asked for is done."""
+        if self._shown and sys.stderr is not None:
+            clear = "\r" + 60 * " " + "\r" if sys.stderr.isatty() else ""
+            sys.stderr.write(f"{clear}{self._done()} kernels compiled in {self._passed():.0f} s\n")
             sys.stderr.flush()
-        self._start = 0.0
+        self._spent, self._before, self._shown, self.expected = 0.0, self.compiled, False, 0
+
+    def _done(self):
+        return self.compiled - self._before + self._elsewhere()
 
 
 PROGRESS = _Progress()
+KernelCache.missed = PROGRESS.missed
 event.register("numba:compile", PROGRESS)

@@ -262,7 +262,7 @@ class InnerCompiler(LeanCompiler):
 class InnerCache(KernelCache):
     """Loads an `InnerLibrary`."""
 
-    _library = InnerLibrary.loaded
+    _library, _claims = InnerLibrary.loaded, False
 
 
 def _without_literals(args, kws):
@@ -286,6 +286,14 @@ class KeepingDispatcher(CPUDispatcher):
     def keep_in(self, folder: Path, shipped: Path | None = None) -> None:
         """Cache it in `folder` and no other; `shipped`, which is never written to, is searched first."""
         self._cache = self._kind_of_cache(self.py_func, folder, shipped)
+
+    def compile(self, sig):
+        """Load or compile the function for these types; called by numba."""
+        try:
+            return super().compile(sig)
+        finally:
+            if isinstance(self._cache, KernelCache):
+                self._cache.release(sig)
 
     def _compilation_chain_init_hook(self):
         """Do nothing: numba imports its extensions when it compiles; called by numba."""

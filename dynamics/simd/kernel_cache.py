@@ -11,7 +11,8 @@ SHA-256 digest of the rest, and is neither unpickled nor linked unless the diges
 import hashlib
 import os
 import pickle
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
@@ -27,6 +28,11 @@ from numba.core.serialize import dumps
 from dynamics.simd.cache_folder import make_folder
 from dynamics.simd.caller import warn
 from dynamics.simd.shipped import level
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where processes compile without regard to each other
+    fcntl = None
 
 _DIGEST = hashlib.sha256().digest_size
 
@@ -77,6 +83,42 @@ def loading_alone() -> Iterator[None]:
         _LOADING_ALONE.reset(token)
 
 
+class Claim:
+    """A lock on a file that is going to be written, which other processes wait for.  It ends with its process."""
+
+    PATIENCE = 300.0
+    """Seconds after which a process does without."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.with_name(f"{path.name}.lock")
+        make_folder(path.parent)
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
+
+    def taken(self) -> bool:
+        """Whether it is ours now."""
+        if fcntl is None:
+            return True
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def wait(self) -> float:
+        """Until it is ours; returns how many seconds that took, 0 if it was free."""
+        begin, waited = time.monotonic(), 0.0
+        while not self.taken() and waited < self.PATIENCE:
+            time.sleep(0.004)
+            waited = time.monotonic() - begin
+        return waited
+
+    def release(self) -> None:
+        """Remove the lock; those that wait for it find what was written."""
+        with suppress(OSError):
+            os.unlink(self.path)
+        os.close(self._file)
+
+
 class LoadedLibrary(JITCodeLibrary):
     """Code from the disk.  Its intermediate code is parsed only where a caller is compiled: that takes longer than all
     the rest."""
@@ -103,10 +145,15 @@ class KernelCache:
     """Cache files of one function.  Damaged ones are removed; if none can be written, the function is compiled again in
     each process, with one warning."""
 
-    warned, _library = False, LoadedLibrary
+    warned, _library, _claims = False, LoadedLibrary, True
+    missed: Callable[[], object] = staticmethod(lambda: None)
+    """Called before a function is compiled."""
+    waited = 0.0
+    """Seconds for which this process has waited for others, since somebody asked."""
 
     def __init__(self, function, folder: Path, shipped: Path | None = None):
         self.cache_path, self._function, self._enabled = folder, function, True
+        self._claim: dict[Any, Claim] = {}
         self._shipped = None if shipped is None else type(self)(function, shipped)
         self._level: str | None = None
         if self._shipped is not None:
@@ -117,7 +164,46 @@ class KernelCache:
         found = self._load(sig, target_context)
         if found is None and _LOADING_ALONE.get():
             raise NotCompiledError(f"{self._function.__qualname__}: not compiled for these types")
+        if found is None and self._claims and self._enabled:
+            self.missed()
+            found = self._load_claimed(sig, target_context)
         return found
+
+    def _load_claimed(self, sig, target_context):
+        """Wait for another process that is compiling the function; None where this one is to compile it."""
+        try:
+            claim = Claim(self._file(sig, target_context.codegen())[0])
+        except OSError:
+            return None
+        waited = claim.wait()
+        KernelCache.waited += waited
+        found = self._load(sig, target_context) if waited else None
+        if found is None:
+            self._claim[sig] = claim
+        else:
+            claim.release()
+        return found
+
+    def release(self, sig) -> None:
+        """Let other processes have a function that was compiled, or could not be."""
+        claim = self._claim.pop(sig, None)
+        if claim is not None:
+            claim.release()
+
+    def present(self, sig, target_context) -> bool:
+        """Whether there is a file for these types."""
+        path, _ = self._file(sig, target_context.codegen())
+        return path.is_file() or (self._shipped is not None and self._shipped.present(sig, target_context))
+
+    def present_or_claimed(self, sig, target_context) -> bool:
+        """Whether there is a file for these types, or a process that will write it."""
+        path, _ = self._file(sig, target_context.codegen())
+        if self.present(sig, target_context):
+            return True
+        claim = Claim(path)
+        taken = claim.taken()
+        os.close(claim._file)
+        return not taken
 
     def _load(self, sig, target_context):
         if self._shipped is not None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd import PROGRESS
 from dynamics.validation import as_array, as_choice, as_positive, as_text, as_whole_number
 from trajopt.capabilities import Expansions, Knots, Start, StateManifold, capability
 from trajopt.costs import Cost
@@ -356,6 +357,7 @@ class Problem(PrintedAsTable):
         return f"Problem({self.name!r}, horizon={self.horizon}, system={self.system!r})"
 
     def __post_init__(self):
+        PROGRESS.subject(self)
         _check_system(self.system)
 
         def put(name: str, value: Any):

@@ -1,0 +1,219 @@
+"""What compiles for which kind of problem: functions and the types of their arguments, as data of the package.
+
+Robots, horizons and users' functions are data of compiled functions, so that problems of one kind need the same ones.
+`manifest.json`, which `python -m experiments.manifest` writes, has for each function with the types of its arguments
+
+    module, name, types        names in the project, and numba's types as nested lists
+    seconds                    processor time of its compilation, without that of other functions of the list
+    needs                      features that all problems have that need it, as few as tell them from those that do not
+
+in an order in which each one comes after those that it calls.  Features of a problem are the classes of the project
+that its parts are of, and the names of its integrators (`features_of`).
+"""
+
+import importlib
+import json
+import pkgutil
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import permutations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from numba import types
+
+from dynamics.simd.dispatchers import KeepingDispatcher
+from dynamics.simd.span import Reference, Span
+from dynamics.simd.vector import COMPLEX_VEC, LANES, VEC
+
+FILE = Path(__file__).with_name("manifest.json")
+PACKAGES = "dynamics", "trajopt", "problems"
+"""Packages whose functions are listed; other ones compile theirs as they are used."""
+_OPTIONAL = {"trajopt.jax", "trajopt.torch", "trajopt.layers", "dynamics.plain"}
+"""Modules that need an extra, or stand in the place of others."""
+DEPTH = 6
+"""How far the parts of a problem are followed to their own parts."""
+
+
+# --------------------------------------------------------------------------------------------
+# numba's types as nested lists of names and numbers, whatever the number of lanes and the sources are.
+
+
+class UnlistedTypeError(TypeError):
+    """A type of arguments that a manifest has no words for."""
+
+
+def encode_type(kind: types.Type) -> Any:
+    """A type as nested lists; raises UnlistedTypeError for one of users, as of their functions."""
+    from dynamics.model.kernel_model import KernelModel
+
+    if isinstance(kind, types.Array):
+        return ["array", str(kind.dtype), kind.ndim, kind.layout, *([] if kind.mutable else ["readonly"])]
+    if isinstance(kind, types.BaseNamedTuple):
+        return ["named", _path_of(kind.instance_class), *map(encode_type, kind.types)]
+    if isinstance(kind, types.BaseTuple):
+        return ["tuple", *map(encode_type, kind.types)]  # pyright: ignore[reportAttributeAccessIssue]
+    if isinstance(kind, types.BooleanLiteral):
+        return ["literal", kind.literal_value]
+    if isinstance(kind, Span):
+        return ["span", encode_type(kind.dtype), *("lanes" if size == LANES else size for size in kind.row)]
+    if isinstance(kind, Reference):
+        return ["reference", encode_type(kind.block)]
+    if isinstance(kind, types.Integer | types.Float | types.Complex | types.Boolean | types.NoneType):
+        return str(kind)
+    names = {VEC: "lanes", COMPLEX_VEC: "complex lanes"}
+    if kind in names:
+        return names[kind]
+    if isinstance(kind, KernelModel):
+        return "model"
+    raise UnlistedTypeError(f"{kind}: a type that the manifest does not know")
+
+
+def decode_type(text: Any) -> types.Type:
+    """The type of nested lists of `encode_type`."""
+    from dynamics.model.kernel_model import KernelModel
+
+    if isinstance(text, str):
+        known = {"lanes": VEC, "complex lanes": COMPLEX_VEC, "bool": types.boolean}
+        return KernelModel() if text == "model" else known.get(text) or getattr(types, text)
+    what, *rest = text
+    if what == "array":
+        dtype, ndim, layout, *readonly = rest
+        return types.Array(decode_type(dtype), ndim, layout, readonly=bool(readonly))
+    if what == "named":
+        return types.BaseTuple.from_types([decode_type(x) for x in rest[1:]], _named(rest[0]))
+    if what == "tuple":
+        return types.BaseTuple.from_types([decode_type(x) for x in rest])
+    if what == "literal":
+        return types.literal(rest[0])
+    if what == "span":
+        return Span(decode_type(rest[0]), tuple(LANES if size == "lanes" else size for size in rest[1:]))
+    if what == "reference":
+        return Reference(decode_type(rest[0]))
+    raise ValueError(f"{FILE}: got a type {text}")
+
+
+def _path_of(kind: type) -> str:
+    if kind.__module__.partition(".")[0] not in PACKAGES or "<locals>" in kind.__qualname__:
+        raise UnlistedTypeError(f"{kind}: not a class of the project")
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _named(path: str) -> Any:
+    module, _, name = path.partition(":")
+    return getattr(_module(module), name)
+
+
+# ------------------------------------------------------------------------------------------------ functions by name
+@cache
+def _written() -> dict[str, Any]:
+    """Declarations of written modules, by the names of these; imports all modules of the project for it."""
+    for package in PACKAGES:
+        package = importlib.import_module(package)
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not found.name.endswith("__main__") and found.name not in _OPTIONAL:
+                importlib.import_module(found.name)
+    from dynamics.model.knot_driver import DRIVERS
+    from dynamics.residuals.kernel_residual import RESIDUALS
+
+    return {x.module_name: x for x in (*DRIVERS, *RESIDUALS)}
+
+
+def _module(name: str) -> Any:
+    """The module of this name, imported, or written where it is one of those (`written_module`)."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        declared = _written().get(name)
+        if declared is None:
+            raise
+        return declared.module
+
+
+class Entry(NamedTuple):
+    """A function with the types of its arguments."""
+
+    module: str
+    name: str
+    types: tuple[Any, ...]
+    seconds: float
+    needs: frozenset[str]
+
+    @property
+    def function(self) -> KeepingDispatcher:
+        """The function; raises AttributeError or ImportError where there is none of this name any more."""
+        module, (factory, _, name) = _module(self.module), self.name.partition(".<locals>.")
+        if not name:
+            return getattr(module, self.name)
+        numbers = [int(x) for x in name.split("_")[1:]]  # those that the function closes over, by their names
+        for order in permutations(numbers):
+            made = getattr(module, factory)(*order)
+            if made.py_func.__qualname__ == self.name:
+                return made
+        raise AttributeError(f"{self.module}: {factory} makes no {name}")
+
+    @property
+    def arguments(self) -> tuple[types.Type, ...]:
+        """numba's types."""
+        return tuple(map(decode_type, self.types))
+
+
+class Manifest(NamedTuple):
+    """What `manifest.json` says: functions, and the features of each problem that was looked at, by its name."""
+
+    entries: list[Entry]
+    jobs: dict[str, frozenset[str]]
+
+    def needed(self, features: Iterable[str]) -> list[Entry]:
+        """Functions that a problem of these features needs."""
+        found = frozenset(features)
+        return [entry for entry in self.entries if entry.needs <= found]
+
+
+@cache
+def manifest(file: Path = FILE) -> Manifest:
+    """The package's manifest, without entries where there is no file."""
+    try:
+        read = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return Manifest([], {})
+    kinds, features = read["types"], read["features"]
+    entries = [
+        Entry(module, name, tuple(kinds[i] for i in at), seconds, frozenset(features[i] for i in needs))
+        for module, name, at, seconds, needs in read["functions"]
+    ]
+    return Manifest(entries, {name: frozenset(features[i] for i in at) for name, at in read["jobs"].items()})
+
+
+# ------------------------------------------------------------------------------------------------ features
+def features_of(*subjects: Any) -> frozenset[str]:
+    """Names of the classes of the project that these objects and their parts are of, with names of integrators."""
+    found, seen = set(), set()
+
+    def parts(x: Any) -> Iterator[Any]:
+        if isinstance(x, dict):
+            yield from x.values()
+        elif isinstance(x, list | tuple | set | frozenset):
+            yield from x
+        slots = (name for kind in type(x).__mro__ for name in getattr(kind, "__slots__", ()))
+        yield from (getattr(x, name, None) for name in slots)
+        own = getattr(x, "__dict__", {})
+        if isinstance(own.get("integrator"), str):
+            found.add(own["integrator"])
+        yield from own.values()
+
+    def visit(x: Any, depth: int) -> None:
+        if id(x) in seen:
+            return
+        seen.add(id(x))
+        kind = type(x)
+        ours = kind.__module__.partition(".")[0] in PACKAGES
+        if ours:
+            found.add(kind.__name__)
+        if depth and (ours or isinstance(x, dict | list | tuple | set | frozenset)):
+            for part in parts(x):
+                visit(part, depth - 1)
+
+    for subject in subjects:
+        visit(subject, DEPTH)
+    return frozenset(found)
