@@ -36,8 +36,8 @@ class SolvedCount:
 class _Lines(SolvedCount):
     """On stderr where it is no terminal: a line now and then."""
 
-    def __init__(self, total: int) -> None:
-        self._count, self._total, self._text = 0, total, ""
+    def __init__(self, total: int, what: str) -> None:
+        self._count, self._total, self._what, self._text = 0, total, what, ""
 
     def __call__(self, more: int) -> None:
         before, self._count, total = self._count, self._count + more, self._total
@@ -52,35 +52,35 @@ class _Lines(SolvedCount):
         self._text = text
 
     def _write(self, ending: str) -> None:
-        sys.stderr.write(f"solving {self._count}/{self._total}{ending}\n")
+        sys.stderr.write(f"{self._what} {self._count}/{self._total}{ending}\n")
         sys.stderr.flush()
 
 
 class _Bar(SolvedCount):
     """A progress bar."""
 
-    def __init__(self, bar: "Progress", total: int) -> None:
-        self._bar, self._task = bar, bar.add_task("solving", total=total)
+    def __init__(self, bar: "Progress", total: int, what: str) -> None:
+        self._bar, self._task, self._what = bar, bar.add_task(what, total=total), what
 
     def __call__(self, more: int) -> None:
-        self._bar.update(self._task, advance=more, description="solving")
+        self._bar.update(self._task, advance=more, description=self._what)
 
     def note(self, text: str) -> None:
-        self._bar.update(self._task, description=f"solving ({text})" if text else "solving")
+        self._bar.update(self._task, description=f"{self._what} ({text})" if text else self._what)
 
 
 @contextmanager
-def counted(wanted: bool | None, total: int) -> Iterator[SolvedCount]:
-    """A count of the problems that are solved, on a progress bar or, where stderr is no terminal, by a line now and
-    then; wanted: by default if it is a terminal."""
+def counted(wanted: bool | None, total: int, what: str = "solving") -> Iterator[SolvedCount]:
+    """A count of the problems that are solved, or of other things that are done, on a progress bar or, where stderr is
+    no terminal, by a line now and then; wanted: by default if it is a terminal."""
     if not (sys.stderr.isatty() if wanted is None else wanted):
         yield SolvedCount()
         return
     if not sys.stderr.isatty():
-        yield _Lines(total)
+        yield _Lines(total, what)
         return
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with progress_bar(*columns, transient=True) as bar:
-        yield _Bar(bar, total)
+        yield _Bar(bar, total, what)

@@ -1,4 +1,4 @@
-"""The list of what compiles for which kind of problem (`dynamics.simd.manifest`), written by running all of them.
+"""The list of what compiles for which kind of problem (`dynamics.compilation.manifest`), written by running them all.
 
     python -m experiments.manifest [--only NAME ...] [--keep CACHE] [--write]
 
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dynamics.simd.manifest import FILE
+from dynamics.compilation.manifest import FILE
 from experiments.harness import Experiment, Run, option, records
 from experiments.wheel import lacking, scripts
 from problems import names
@@ -32,7 +32,8 @@ from contextlib import suppress
 
 warnings.simplefilter("ignore")
 from numba.core import event
-from dynamics.simd import PROGRESS, dispatchers, manifest
+from dynamics.compilation import manifest
+from dynamics.simd import PROGRESS, dispatchers
 from dynamics.simd.kernel_cache import KernelCache
 
 seconds, stack, seen, features, last = {}, [], {}, {}, [frozenset()]
@@ -78,7 +79,7 @@ def recording(compile):
     return call
 
 
-def subject(problem):
+def subject(problem, ahead):
     last[0] = features[id(problem)] = manifest.features_of(*vars(problem).values())
 
 
@@ -114,12 +115,10 @@ print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()]
 def record(what: str, name: str, cache: Path, folder: Path) -> tuple[list[str], list[list[Any]]]:
     """Features of a problem, none of an example, and what was compiled or loaded: a key, seconds of compilation, None
     if it was there, and the features of the problem that was made last."""
-    variables = {"TRAJOPT_CACHE_DIR": str(cache), "TRAJOPT_COMPILE_PROCESSES": "0", "TRAJOPT_QUIET": "1", "MPLBACKEND": "agg"}
-    path = {"PYTHONPATH": str(ROOT)}
+    alone = {"TRAJOPT_COMPILE_PROCESSES": "0", "TRAJOPT_QUIET": "1", "MPLBACKEND": "agg"}
+    env = {**os.environ, **alone, "TRAJOPT_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", _RECORD, what, name]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, **variables, **path}, stdout=subprocess.PIPE, text=True
-    )
+    done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"{what} {name}: ended with {done.returncode}")
     own, found = json.loads(done.stdout.splitlines()[-1])

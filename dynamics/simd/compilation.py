@@ -208,27 +208,26 @@ class _Progress(event.Listener):
     """One line on stderr once kernels have compiled for a second, and one when they are there; on a terminal the first
     is kept up to date.  Nothing where all come from the disk, or with TRAJOPT_QUIET=1."""
 
-    SILENT = 1.0
-    """Seconds without a word."""
+    SILENT, UNKNOWN = 1.0, 3.0
+    """Seconds without a word, and those where it is not known yet what for."""
 
     def __init__(self):
-        self.compiled, self.expected, self.seconds = 0, 0, 0.0
+        self.compiled, self.expected = 0, 0
         self._elsewhere: Callable[[], int] = lambda: 0
         self._depth, self._start, self._spent, self._before, self._shown = 0, 0.0, 0.0, 0, False
         self._lock, self._usual = threading.Lock(), gc.get_threshold()
         self._subject: Callable[[], Any] = lambda: None
+        self._ahead: Callable[[Any], object] = lambda problem: None
 
-    def subject(self, problem: Any) -> None:
-        """What is compiled next is for this problem; its parts, as given, say what that will be."""
-        self._subject = weakref.ref(problem)
+    def subject(self, problem: Any, ahead: Callable[[Any], object]) -> None:
+        """What is compiled next is for this problem; `ahead(problem)` is called where something is."""
+        self._subject, self._ahead = weakref.ref(problem), ahead
 
     def missed(self) -> None:
         """A function is about to be compiled: have the others that the problem needs compiled, too."""
         problem = self._subject()
         if problem is not None:
-            from dynamics.simd.prefill import compile_ahead
-
-            compile_ahead(problem)
+            self._ahead(problem)
 
     def on_start(self, ev):
         with self._lock:
@@ -253,28 +252,33 @@ class _Progress(event.Listener):
     def expect(self, functions: int, seconds: float, elsewhere: Callable[[], int]) -> None:
         """Say how much is going to be compiled: so many functions in about so many seconds, of which other processes
         have compiled `elsewhere()`."""
-        self.expected, self.seconds, self._elsewhere = functions, seconds, elsewhere
+        self.expected, self._elsewhere = functions, elsewhere
+        if seconds > self.SILENT:
+            self._announce(f": {functions} functions, about {seconds:.0f} s")
+
+    def _announce(self, about):
+        if self._shown or sys.stderr is None or os.environ.get("TRAJOPT_QUIET") == "1":
+            return
+        self._shown, name = True, getattr(self._subject(), "name", "")
+        what = f" for {name}" if isinstance(name, str) and name.isprintable() and name else ""
+        reason = f" ({shipped.misfit()})" if shipped.misfit() else ""
+        line = f"compiling kernels{what}, once on this computer{about}{reason}; `trajopt compile` makes all of them"
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
     def _passed(self):
         """Seconds in which this process has compiled, or waited for another one that did."""
-        running = time.perf_counter() - self._start if self._start else 0.0
         waited, KernelCache.waited = KernelCache.waited, 0.0
         self._spent += waited
-        return self._spent + running
+        return self._spent + (time.perf_counter() - self._start if self._start else 0.0)
 
     def _show(self, name):
         passed = self._passed()
-        if passed < self.SILENT or sys.stderr is None or os.environ.get("TRAJOPT_QUIET") == "1":
-            return
-        terminal, first, self._shown = sys.stderr.isatty(), not self._shown, True
-        about = f": {self.expected} functions, about {max(self.seconds, 1.0):.0f} s" if self.expected else ""
-        reason = f" ({shipped.misfit()})" if shipped.misfit() else ""
-        if first:
-            line = f"compiling kernels, once for this computer{about}{reason}; `trajopt compile` makes all of them"
-            sys.stderr.write(f"{line}\n")
-        if terminal:
+        if passed > (self.SILENT if self._subject() is not None else self.UNKNOWN):
+            self._announce("")
+        if self._shown and sys.stderr is not None and sys.stderr.isatty():
             sys.stderr.write(f"\r{self._done()} compiled, {passed:.0f} s  {name[:36]:36s}")
-        sys.stderr.flush()
+            sys.stderr.flush()
 
     def finish(self):
         """Close the line, if there is one: called where what was asked for is done."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import llvmlite.binding as llvm
@@ -146,7 +146,7 @@ class KernelCache:
     each process, with one warning."""
 
     warned, _library, _claims = False, LoadedLibrary, True
-    missed: Callable[[], object] = staticmethod(lambda: None)
+    missed: ClassVar[Callable[[], object]] = staticmethod(lambda: None)
     """Called before a function is compiled."""
     waited = 0.0
     """Seconds for which this process has waited for others, since somebody asked."""
@@ -165,7 +165,7 @@ class KernelCache:
         if found is None and _LOADING_ALONE.get():
             raise NotCompiledError(f"{self._function.__qualname__}: not compiled for these types")
         if found is None and self._claims and self._enabled:
-            self.missed()
+            KernelCache.missed()
             found = self._load_claimed(sig, target_context)
         return found
 

@@ -1,4 +1,4 @@
-"""The command line: trajopt list | solve NAME | compare NAME | view FILE_OR_NAME | new NAME | bench."""
+"""The command line: trajopt list | solve NAME | compare NAME | view FILE_OR_NAME | new NAME | compile | bench."""
 
 import argparse
 import sys
@@ -92,10 +92,6 @@ class ProblemPackages:
 
 HESSIANS = ("parallel", "tensor")
 OK, NOT_CONVERGED, USAGE = 0, 1, 2
-COMPILE = "_compile"
-SECOND = "import sys; sys.path[:] = {path!r}; from trajopt.command_line.cli import main; sys.exit(main())"
-"""Code that runs this program in a second process, which looks for modules where this one does and not in the current
-folder."""
 HOST, PORT = "127.0.0.1", 8080
 
 
@@ -104,11 +100,11 @@ class _Refused(Exception):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """The argument parser with its six commands."""
+    """The argument parser with its seven commands."""
     parser = argparse.ArgumentParser(
         prog="trajopt",
         description="Trajectory optimization with exact second-order dynamics.",
-        epilog="Exit code 0: done; 1: a solver did not converge; 2: wrong arguments.",
+        epilog="Exit code 0: done; 1: a solver did not converge, or a kernel did not compile; 2: wrong arguments.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version and where it is installed")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
@@ -129,6 +125,16 @@ def build_parser() -> argparse.ArgumentParser:
     compare.set_defaults(animate=False, view=False)
     _add_view(commands, solve)
     add_new(commands)
+    ahead = commands.add_parser(
+        "compile",
+        help="compile kernels ahead, so that no problem waits for them",
+        description="Compile all kernels, by as many processes as TRAJOPT_COMPILE_PROCESSES says (default: one for "
+        "each processor, at most 8), into the cache of this user.",
+    )
+    ahead.add_argument(
+        "--for", dest="words", type=_words, default=[], metavar="WORD,WORD,...",
+        help="only those that problems need with such a word in their name or their parts, as quadruped, rods",
+    )  # fmt: skip
     commands.add_parser("bench", help="measure speed", description="Measure speed.", add_help=False)
     return parser
 
@@ -181,6 +187,13 @@ def _add_view(commands: Any, solve: argparse.ArgumentParser) -> None:
         command.add_argument("--port", type=int, default=PORT, help=f"default: {PORT}, or the next one that is free")
 
 
+def _words(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    if not words:
+        raise argparse.ArgumentTypeError(f"got {text!r}, expected words with commas between them")
+    return words
+
+
 def _scale(text: str) -> float:
     value = float(text)
     if not (np.isfinite(value) and value >= 0):
@@ -209,11 +222,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    if arguments[:1] == [COMPILE]:  # a second process of this program, see `compile_ahead`
-        from trajopt.command_line.compile_ahead import compile_exact
-
-        compile_exact(ProblemPackages().make(arguments[1]))
-        return OK
     if arguments[:1] == ["bench"]:  # its options are its own
         return int(import_module("problems.bench").main(arguments[1:]) or OK)
     try:
@@ -222,6 +230,8 @@ def _run(arguments: list[str]) -> int:
         return int(end.code or OK)
     if options.command == "new":
         return _new(options)
+    if options.command == "compile":
+        return _compile(options)
     problems = ProblemPackages()
     if options.command == "list":
         return _list(problems)
@@ -248,6 +258,19 @@ def _new(options: argparse.Namespace) -> int:
         return USAGE
     sys.stdout.write(f"wrote {path}\n")
     return OK
+
+
+def _compile(options: argparse.Namespace) -> int:
+    from trajopt.command_line.compile_kernels import compile_kernels
+
+    try:
+        failed = _attempt(compile_kernels, options.words)
+    except _Refused as error:
+        _say(error)
+        return USAGE
+    for line in failed:
+        _say(f"not compiled: {line}")
+    return NOT_CONVERGED if failed else OK
 
 
 def _list(problems: Any) -> int:
@@ -280,20 +303,14 @@ def _solve(problems: Any, options: argparse.Namespace) -> int:
         _check_page(options)
     elif options.command == "solve" and (options.host, options.port) != (HOST, PORT):
         raise _Refused("--host and --port: got one without --view")
-    from dynamics.simd import PROGRESS
-    from trajopt.command_line.compile_ahead import compiling_together
     from trajopt.results.comparison import compare
 
-    PROGRESS.announce, before = True, PROGRESS.compiled
     problem = problems.make(options.name)
-    exact = options.command == "compare" or options.solver == "ddp"
-    cold = PROGRESS.compiled > before
     if (options.animate or options.view) and capability(problem.system, Pictures).skeleton is None:
         done = "animated" if options.animate else "viewed"
         raise _Refused(f"{options.name} cannot be {done}, its system has no skeleton")
     us = problem.us_init + options.perturb * np.random.default_rng(options.seed).standard_normal(problem.us_init.shape)
-    with compiling_together(problem, cold and exact, ["-c", SECOND.format(path=sys.path), COMPILE, options.name]):
-        results = compare(problem, _solvers(options), us)
+    results = compare(problem, _solvers(options), us)
     console.print(results)
     if options.command != "view":
         folder = options.out or Path("results") / options.name

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from dynamics.printed import printable
+from dynamics.simd import PROGRESS
 from dynamics.validation import as_choice, as_not_negative
 from trajopt.problem.problem import Problem
 from trajopt.results.records import IterationRecord, Progress, WarmStart
@@ -115,6 +116,7 @@ class ShootingSolver(LoopOptions):
         lines = IterationLines(callback) if self.verbose else None
         called = callback if lines is None else lines
         solution = solve(problem, self, self._curvature(), us, xs, called, warm_start, time_limit)
+        PROGRESS.finish()
         if lines is not None:
             lines.end(solution)
         return solution

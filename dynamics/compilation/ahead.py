@@ -3,11 +3,11 @@
     compile_ahead(problem)      when a process has to compile for a problem
     Workers(indices, count)     functions of the manifest, as `trajopt compile` has them compiled
 
-A process that has to compile looks up what the problem will need besides (`dynamics.simd.manifest`).  Is that more than
-a little, it starts workers, which go through the list in its order and leave out what is there or is being compiled by
-another process.  A process that needs a function that another one is compiling waits for it (`kernel_cache.Claim`), and
-compiles for itself what nobody has begun, so that it never waits for more than one function.  Workers end with the
-process that has started them, after the function that they are at.
+A process that has to compile looks up what the problem will need besides (`dynamics.compilation.manifest`).  Is that
+more than a little, it starts workers, which go through the list in its order and leave out what is there or is being
+compiled by another process.  A process that needs a function that another one is compiling waits for it
+(`kernel_cache.Claim`), and compiles for itself what nobody has begun, so that it never waits for more than one
+function.  Workers end with the process that has started them, after the function that they are at.
 
 TRAJOPT_COMPILE_PROCESSES is the number of workers, 0 for none; by default that of processors, at most 8.
 """
@@ -30,7 +30,7 @@ MOST = 8
 """Workers by default, at most."""
 LITTLE = 2.0
 """Seconds of compilation for which no worker is started."""
-_SCRIPT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from dynamics.simd.prefill import work; work()"
+_SCRIPT = "import sys, json; sys.path[:] = json.loads(sys.argv[1]); from dynamics.compilation.ahead import work; work()"
 
 
 def worker_count() -> int:
@@ -45,9 +45,9 @@ def worker_count() -> int:
 
 # ------------------------------------------------------------------------------------------------ workers
 class Workers:
-    """Processes that compile entries of the manifest; `finished` counts those that are done with.
+    """Processes that compile entries of the manifest; `finished` counts those that were.
 
-    `watch(count)` is called in threads of this process, after every entry."""
+    `watch(1)` is called for each, by one thread of this process at a time."""
 
     def __init__(self, indices: Sequence[int], count: int, watch: Callable[[int], object] | None = None) -> None:
         self.total, self.finished, self.failed = len(indices), 0, []
@@ -77,8 +77,8 @@ class Workers:
                     self.finished += int(done)
                     if error:
                         self.failed.append(error)
-                if self._watch is not None:
-                    self._watch(self.finished)
+                    if self._watch is not None and int(done):
+                        self._watch(1)
         process.wait()
 
     def wait(self) -> None:
@@ -105,7 +105,7 @@ class Workers:
 def work() -> None:
     """What a worker does: compile the entries whose numbers it reads, until its input ends; prints how many entries
     each step has brought, and what failed."""
-    from dynamics.simd.manifest import manifest
+    from dynamics.compilation.manifest import manifest
 
     left, answers = json.loads(sys.stdin.readline()), os.fdopen(os.dup(1), "w")
     sys.stdout = sys.stderr
@@ -163,7 +163,7 @@ def compile_ahead(problem: Any) -> None:
         return
     _BUSY.now = True  # what is looked at here is compiled by nobody
     try:
-        from dynamics.simd.manifest import features_of, manifest
+        from dynamics.compilation.manifest import features_of, manifest
 
         features, count = features_of(*vars(problem).values()), worker_count()
         if not count or any(features <= known for known in _BEGUN):

@@ -22,6 +22,9 @@ from typing import Any, NamedTuple
 
 from numba import types
 
+from dynamics.model.kernel_model import KernelModel
+from dynamics.model.knot_driver import DRIVERS
+from dynamics.residuals.kernel_residual import RESIDUALS
 from dynamics.simd.dispatchers import KeepingDispatcher
 from dynamics.simd.span import Reference, Span
 from dynamics.simd.vector import COMPLEX_VEC, LANES, VEC
@@ -45,14 +48,12 @@ class UnlistedTypeError(TypeError):
 
 def encode_type(kind: types.Type) -> Any:
     """A type as nested lists; raises UnlistedTypeError for one of users, as of their functions."""
-    from dynamics.model.kernel_model import KernelModel
-
     if isinstance(kind, types.Array):
         return ["array", str(kind.dtype), kind.ndim, kind.layout, *([] if kind.mutable else ["readonly"])]
-    if isinstance(kind, types.BaseNamedTuple):
-        return ["named", _path_of(kind.instance_class), *map(encode_type, kind.types)]
     if isinstance(kind, types.BaseTuple):
-        return ["tuple", *map(encode_type, kind.types)]  # pyright: ignore[reportAttributeAccessIssue]
+        parts: Any = kind
+        named = [_path_of(parts.instance_class)] if isinstance(kind, types.BaseNamedTuple) else []
+        return ["named" if named else "tuple", *named, *map(encode_type, parts.types)]
     if isinstance(kind, types.BooleanLiteral):
         return ["literal", kind.literal_value]
     if isinstance(kind, Span):
@@ -71,8 +72,6 @@ def encode_type(kind: types.Type) -> Any:
 
 def decode_type(text: Any) -> types.Type:
     """The type of nested lists of `encode_type`."""
-    from dynamics.model.kernel_model import KernelModel
-
     if isinstance(text, str):
         known = {"lanes": VEC, "complex lanes": COMPLEX_VEC, "bool": types.boolean}
         return KernelModel() if text == "model" else known.get(text) or getattr(types, text)
@@ -113,9 +112,6 @@ def _written() -> dict[str, Any]:
         for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if not found.name.endswith("__main__") and found.name not in _OPTIONAL:
                 importlib.import_module(found.name)
-    from dynamics.model.knot_driver import DRIVERS
-    from dynamics.residuals.kernel_residual import RESIDUALS
-
     return {x.module_name: x for x in (*DRIVERS, *RESIDUALS)}
 
 
@@ -131,11 +127,11 @@ def _module(name: str) -> Any:
 
 
 class Entry(NamedTuple):
-    """A function with the types of its arguments."""
+    """A function with the types of its arguments, as nested lists."""
 
     module: str
     name: str
-    types: tuple[Any, ...]
+    kinds: tuple[Any, ...]
     seconds: float
     needs: frozenset[str]
 
@@ -155,7 +151,7 @@ class Entry(NamedTuple):
     @property
     def arguments(self) -> tuple[types.Type, ...]:
         """numba's types."""
-        return tuple(map(decode_type, self.types))
+        return tuple(map(decode_type, self.kinds))
 
 
 class Manifest(NamedTuple):
