@@ -34,7 +34,7 @@ from dynamics.simd.dispatchers import (
     SharedDispatcher,
     UnwrappedDispatcher,
 )
-from dynamics.simd.kernel_cache import KernelCache
+from dynamics.simd.kernel_cache import ON_MISS, KernelCache
 
 FLAGS = {"contract", "nsz"}
 """Floating-point freedom given to LLVM: fuse multiply and add, ignore the sign of zero.  Never reassociate: results
@@ -293,5 +293,5 @@ class _Progress(event.Listener):
 
 
 PROGRESS = _Progress()
-KernelCache.missed = PROGRESS.missed
+ON_MISS.append(PROGRESS.missed)
 event.register("numba:compile", PROGRESS)

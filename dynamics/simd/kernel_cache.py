@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from uuid import uuid4
 
 import llvmlite.binding as llvm
@@ -63,6 +63,10 @@ def write_verified(path: Path, content: Any) -> None:
         with suppress(OSError):
             new.unlink()
         raise
+
+
+ON_MISS: list[Callable[[], object]] = []
+"""Called before a function is compiled that is on no disk."""
 
 
 class NotCompiledError(LookupError):
@@ -146,8 +150,6 @@ class KernelCache:
     each process, with one warning."""
 
     warned, _library, _claims = False, LoadedLibrary, True
-    missed: ClassVar[Callable[[], object]] = staticmethod(lambda: None)
-    """Called before a function is compiled."""
     waited = 0.0
     """Seconds for which this process has waited for others, since somebody asked."""
 
@@ -165,7 +167,8 @@ class KernelCache:
         if found is None and _LOADING_ALONE.get():
             raise NotCompiledError(f"{self._function.__qualname__}: not compiled for these types")
         if found is None and self._claims and self._enabled:
-            KernelCache.missed()
+            for tell in ON_MISS:
+                tell()
             found = self._load_claimed(sig, target_context)
         return found
 
