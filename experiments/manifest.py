@@ -26,7 +26,7 @@ from problems import names
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_RECORD = '''
+_RECORD = """
 import json, runpy, sys, time, warnings
 from contextlib import suppress
 
@@ -109,7 +109,7 @@ else:
                 call()
 print()
 print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()]]))
-'''
+"""
 
 
 def record(what: str, name: str, cache: Path, folder: Path) -> tuple[list[str], list[list[Any]]]:
@@ -161,7 +161,8 @@ def listed(jobs: Mapping[str, tuple[list[str], list[list[Any]]]]) -> dict[str, A
         needs = requirement(used[key], features, common)
         places = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in types]
         functions.append([module, name, places, round(seconds[key], 2), [words.index(x) for x in needs]])
-    named = {name: [words.index(x) for x in sorted(own)] for name, own in features.items()}
+    every = {name: frozenset(own).union(*(then for *_, then in found)) for name, (own, found) in jobs.items()}
+    named = {name: [words.index(x) for x in sorted(own)] for name, own in every.items()}
     return {"features": words, "types": [json.loads(kind) for kind in kinds], "functions": functions, "jobs": named}
 
 

@@ -173,6 +173,7 @@ def compile_ahead(problem: Any) -> None:
         seconds = sum(entry.seconds for _, entry in wanted)
         if seconds > LITTLE:
             workers = _BEGUN[features] = Workers([i for i, _ in wanted], count)
-            PROGRESS.expect(len(wanted), seconds / (1 + 0.8 * (count - 1)), lambda: workers.finished)
+            seconds /= 1.0 + 0.8 * (count - 1.0)
+            PROGRESS.expect(len(wanted), seconds, lambda: workers.finished, lambda: workers.running)
     finally:
         _BUSY.now = False

@@ -5,6 +5,7 @@ inlined.  Here each file's kernels are cached under a directory named after a ha
 file it imports, directly or not.
 """
 
+import atexit
 import dis
 import gc
 import hashlib
@@ -212,8 +213,9 @@ class _Progress(event.Listener):
     """Seconds without a word, and those where it is not known yet what for."""
 
     def __init__(self):
-        self.compiled, self.expected = 0, 0
+        self.compiled = 0
         self._elsewhere: Callable[[], int] = lambda: 0
+        self._others: Callable[[], bool] = lambda: False
         self._depth, self._start, self._spent, self._before, self._shown = 0, 0.0, 0.0, 0, False
         self._lock, self._usual = threading.Lock(), gc.get_threshold()
         self._subject: Callable[[], Any] = lambda: None
@@ -249,10 +251,10 @@ class _Progress(event.Listener):
                 self._spent, self._start = self._passed(), 0.0
                 self._show("")
 
-    def expect(self, functions: int, seconds: float, elsewhere: Callable[[], int]) -> None:
+    def expect(self, functions: int, seconds: float, elsewhere: Callable[[], int], others: Callable[[], bool]) -> None:
         """Say how much is going to be compiled: so many functions in about so many seconds, of which other processes
-        have compiled `elsewhere()`."""
-        self.expected, self._elsewhere = functions, elsewhere
+        have compiled `elsewhere()`, as long as `others()` is true."""
+        self._elsewhere, self._others = elsewhere, others
         if seconds > self.SILENT:
             self._announce(f": {functions} functions, about {seconds:.0f} s")
 
@@ -281,12 +283,15 @@ class _Progress(event.Listener):
             sys.stderr.flush()
 
     def finish(self):
-        """Close the line, if there is one: called where what was asked for is done."""
-        if self._shown and sys.stderr is not None:
+        """Close the line, if there is one and nobody else is at work: called where what was asked for is done."""
+        if self._shown and sys.stderr is not None and not self._others():
             clear = "\r" + 60 * " " + "\r" if sys.stderr.isatty() else ""
-            sys.stderr.write(f"{clear}{self._done()} kernels compiled in {self._passed():.0f} s\n")
-            sys.stderr.flush()
-        self._spent, self._before, self._shown, self.expected = 0.0, self.compiled, False, 0
+            with suppress(OSError, ValueError):  # closed at the end of the process
+                sys.stderr.write(f"{clear}{self._done()} kernels compiled in {self._passed():.0f} s\n")
+                sys.stderr.flush()
+            self._shown = False
+        if not self._shown:
+            self._spent, self._before, self._elsewhere = 0.0, self.compiled, lambda: 0
 
     def _done(self):
         return self.compiled - self._before + self._elsewhere()
@@ -294,4 +299,5 @@ class _Progress(event.Listener):
 
 PROGRESS = _Progress()
 ON_MISS.append(PROGRESS.missed)
+atexit.register(PROGRESS.finish)
 event.register("numba:compile", PROGRESS)

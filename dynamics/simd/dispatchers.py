@@ -199,7 +199,7 @@ class InnerLibrary(JITCodeLibrary):
     """The code of an inner function, to be linked into its callers."""
 
     @classmethod
-    def loaded(cls, codegen, serialized, functions):
+    def loaded(cls, codegen, serialized, functions, again):
         """Library from the disk."""
         name, _, bitcode = serialized
         library = cls(codegen, name)
@@ -285,7 +285,8 @@ class KeepingDispatcher(CPUDispatcher):
 
     def keep_in(self, folder: Path, shipped: Path | None = None) -> None:
         """Cache it in `folder` and no other; `shipped`, which is never written to, is searched first."""
-        self._cache = self._kind_of_cache(self.py_func, folder, shipped)
+        compile = lambda args, result: self._compiler.compile(args, result)  # noqa: E731
+        self._cache = self._kind_of_cache(self.py_func, folder, shipped, compile)
 
     def compile(self, sig):
         """Load or compile the function for these types; called by numba."""

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -52,12 +53,17 @@ def read_verified(path: Path) -> Any:
     return pickle.loads(stored[_DIGEST:])
 
 
+def _verified(content: Any) -> bytes:
+    text = dumps(content)
+    return hashlib.sha256(text).digest() + text
+
+
 def write_verified(path: Path, content: Any) -> None:
     """Write the file atomically, for processes that read or write it at the same time."""
     make_folder(path.parent)
-    text, new = dumps(content), path.with_name(f"{path.name}.{uuid4().hex}")
+    text, new = _verified(content), path.with_name(f"{path.name}.{uuid4().hex}")
     try:
-        new.write_bytes(hashlib.sha256(text).digest() + text)
+        new.write_bytes(text)
         os.replace(new, path)
     except OSError:
         with suppress(OSError):
@@ -125,12 +131,12 @@ class Claim:
 
 class LoadedLibrary(JITCodeLibrary):
     """Code from the disk.  Its intermediate code is parsed only where a caller is compiled: that takes longer than all
-    the rest."""
+    the rest.  Shipped code has none: there the function is compiled again."""
 
-    def __init__(self, codegen, serialized, functions):
+    def __init__(self, codegen, serialized, functions, again):
         name, _, (machine_code, self._bitcode) = serialized
         super().__init__(codegen, name)
-        self._functions = functions
+        self._functions, self._again = functions, again
         self.enable_object_caching()
         self._set_compiled_object(machine_code)
         self._finalize_final_module()
@@ -141,8 +147,17 @@ class LoadedLibrary(JITCodeLibrary):
 
     def _get_module_for_linking(self):
         if self._shared_module is None:
-            self._shared_module = llvm.parse_bitcode(self._bitcode)
+            bitcode = self._bitcode or self._again().library._get_module_for_linking().as_bitcode()
+            self._shared_module = llvm.parse_bitcode(bitcode)
         return self._shared_module
+
+
+def without_intermediate_code(path: Path) -> bytes | None:
+    """Content of a cache file with machine code alone; None for an inner function, which has no machine code."""
+    key, (functions, (name, kind, code), *rest) = read_verified(path)
+    if not isinstance(code, tuple):
+        return None
+    return _verified((key, (functions, (name, kind, (code[0], b"")), *rest)))
 
 
 class KernelCache:
@@ -153,10 +168,10 @@ class KernelCache:
     waited = 0.0
     """Seconds for which this process has waited for others, since somebody asked."""
 
-    def __init__(self, function, folder: Path, shipped: Path | None = None):
-        self.cache_path, self._function, self._enabled = folder, function, True
+    def __init__(self, function, folder: Path, shipped: Path | None, compile: Callable[..., CompileResult]):
+        self.cache_path, self._function, self._enabled, self._compile = folder, function, True, compile
         self._claim: dict[Any, Claim] = {}
-        self._shipped = None if shipped is None else type(self)(function, shipped)
+        self._shipped = None if shipped is None else type(self)(function, shipped, None, compile)
         self._level: str | None = None
         if self._shipped is not None:
             self._shipped._level = level()
@@ -249,7 +264,8 @@ class KernelCache:
         """What was compiled, of the parts that `CompileResult._reduce` left of it."""
         for load in reload_init or ():
             load()
-        library = self._library(target_context.codegen(), serialized, functions)
+        again = partial(self._compile, signature.args, None)
+        library = self._library(target_context.codegen(), serialized, functions, again)
         entry_point = target_context.get_executable(library, descriptor, environment)
         for x in environments:
             library.codegen.set_env(x.env_name, x)
