@@ -282,9 +282,9 @@ class _Progress(event.Listener):
             sys.stderr.write(f"\r{self._done()} compiled, {passed:.0f} s  {name[:36]:36s}")
             sys.stderr.flush()
 
-    def finish(self):
+    def finish(self, at_exit=False):
         """Close the line, if there is one and nobody else is at work: called where what was asked for is done."""
-        if self._shown and sys.stderr is not None and not self._others():
+        if self._shown and sys.stderr is not None and (at_exit or not self._others()):
             clear = "\r" + 60 * " " + "\r" if sys.stderr.isatty() else ""
             with suppress(OSError, ValueError):  # closed at the end of the process
                 sys.stderr.write(f"{clear}{self._done()} kernels compiled in {self._passed():.0f} s\n")
@@ -299,5 +299,5 @@ class _Progress(event.Listener):
 
 PROGRESS = _Progress()
 ON_MISS.append(PROGRESS.missed)
-atexit.register(PROGRESS.finish)
+atexit.register(PROGRESS.finish, True)
 event.register("numba:compile", PROGRESS)
