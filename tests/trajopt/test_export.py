@@ -374,6 +374,24 @@ def test_solves_from_elsewhere(of_arm):
     other.close()
 
 
+def test_cycles_tell_by_how_much_controls_exceed_limits_that_are_rows(rng):
+    """By the violation, which is the largest one of constraints; the limits of other cycles are kept."""
+    problem, largest = problems.make("pendulum_limits", horizon=60), 0.0
+    for kind in "augmented_lagrangian", "box":
+        solver = dataclasses.replace(SOLVER, control_limits=kind)
+        made = solves_of(problem, solver, solver._curvature())
+        made.entries["solve"]()
+        for _ in range(6):
+            arrays = made.arrays
+            arrays["x0"][...] = arrays["xs"][1] + 0.3 * rng.standard_normal(2)
+            made.entries["cycle"]()
+            excess = np.abs(arrays["us"] - arrays["us"].clip(*problem.control_limits)).max()
+            assert arrays["violation"] == pytest.approx(excess, rel=1e-12, abs=1e-15)
+            largest = max(largest, excess)
+        assert (largest > 0.0) == (kind == "augmented_lagrangian")
+        largest = 0.0
+
+
 def test_soft_constraints_with_other_limits():
     """The penalty stays what it is; a solve from its own plan is over at once."""
     made = solves_of(soft_ball(), SOFT, SOFT._curvature())

@@ -371,7 +371,7 @@ def solve(
     if _goes_nowhere(state, start):
         return _diverged(loop.formulation, start.rejected or iterate)
     final = deployed_gains(loop.formulation, state, options)
-    solution = _solution(loop.formulation, state, final, start.kind, left, saddles)
+    solution = _solution(loop.formulation, state, final, start.kind, left, saddles, soft)
     loop.formulation.close()
     return solution
 
@@ -567,8 +567,10 @@ def _solution(
     start: str,
     not_taken_over: tuple[str, ...],
     saddle: str,
+    soft: bool,
 ) -> Solution:
-    """The solution of a solve; final: the sweep that gives its policy, None if there is none."""
+    """The solution of a solve; final: the sweep that gives its policy, None if there is none; soft: True for soft
+    constraints."""
     problem, status = formulation.problem, state.status
     assert status is not None
     model, last = _with_best_multipliers(formulation, state.model), state.direction and state.direction.sweep
@@ -583,7 +585,7 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=" ".join(filter(None, (status.message, saddle, *_remarks(formulation, state)))),
+        message=" ".join(filter(None, (status.message, saddle, *_remarks(formulation, state, soft)))),
         iterations=len(state.log) - 1,
         k=k,
         K=K,
@@ -600,18 +602,17 @@ def _solution(
     )
 
 
-def _remarks(formulation: Formulation, state: State) -> tuple[str, str]:
+def _remarks(formulation: Formulation, state: State, soft: bool) -> list[str]:
     """Messages: to which accuracy the cost of a converged solve is known, where the dynamics are noisy; and by how much
-    controls exceed limits that are rows, where a solve ended before these were met.  Else empty."""
-    problem, us = formulation.problem, state.model.iterate.us
-    if state.status is Status.CONVERGED:
-        uncertain = noise(problem, state.model)
-        told = f"Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}."
-        return told if uncertain > 0.0 else "", ""
-    if formulation.limits is not None or problem.control_limits is None:
-        return "", ""
-    excess = float(np.abs(us - us.clip(*problem.control_limits)).max())
-    return "", f"Its controls exceed their limits by up to {excess:.2g}." if excess > 0.0 else ""
+    controls exceed limits that are rows, where these are soft, or a solve ended before they were met."""
+    problem, us, told, converged = formulation.problem, state.model.iterate.us, [], state.status is Status.CONVERGED
+    uncertain = noise(problem, state.model) if converged else 0.0
+    if uncertain > 0.0:
+        told.append(f"Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}.")
+    if formulation.limits is None and problem.control_limits is not None and (soft or not converged):
+        excess = float(np.abs(us - us.clip(*problem.control_limits)).max())
+        told += [f"Its controls exceed their limits by up to {excess:.2g}."] if excess > 0.0 else []
+    return told
 
 
 def _policy(
