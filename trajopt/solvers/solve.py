@@ -19,7 +19,7 @@ from trajopt.backward.expansions import Expansion, adjoint, expand, finite, hess
 from trajopt.backward.regularization import LONGEST
 from trajopt.capabilities import Expansions, capability
 from trajopt.costs.residuals import ControlResidual
-from trajopt.interfaces.system import System, control_names
+from trajopt.interfaces.system import System, control_names, slope_name
 from trajopt.optimality.active_limits import point_of
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
@@ -247,7 +247,7 @@ def _escape(
 def of_derivatives(problem: Problem, rows: Rows | None, expansion: Expansion, xs: np.ndarray, us: np.ndarray) -> str:
     """Message: which first derivative or Gauss-Newton Hessian is not finite at xs, us, whose expansion failed a
     sweep."""
-    culprit = _of_terms(problem, rows, xs, us) or _of_dynamics(expand(problem, xs, us)[:2], ("fx", "fu"))
+    culprit = _of_terms(problem, rows, xs, us) or _of_dynamics(problem, expand(problem, xs, us)[:2])
     if culprit is not None:
         return culprit
     costate, _ = adjoint(expansion)
@@ -265,7 +265,7 @@ def of_curvature(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.nda
         ones = np.ones((problem.horizon, problem.system.ndx))
         with np.errstate(all="ignore"):
             products = hessian_products(problem.system, xs, us, ones)
-        culprit = _of_dynamics(products, ("Hxx", "Hux", "Huu"))
+        culprit = _of_dynamics(problem, products)
     return "" if culprit is None else f"{culprit}, so the last step does without curvature"
 
 
@@ -287,11 +287,16 @@ def _of_terms(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarra
     return problem.objective.culprit(xs, us, problem.system.ndx) or (None if rows is None else rows.culprit(xs, us))
 
 
-def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | None:
+def _of_dynamics(problem: Problem, arrays: Sequence[np.ndarray]) -> str | None:
+    """Message: which entry of fx, fu, or of Hessian products is not finite, and where; None if all are."""
+    names = ("fx", "fu") if len(arrays) == 2 else ("Hxx", "Hux", "Huu")
     for name, array in zip(names, arrays, strict=True):
         knot = first_not_finite(array)
         if knot is not None:
-            return f"{name} of the dynamics is not finite at knot {knot}"
+            i, j = np.argwhere(~np.isfinite(array[knot]))[0]
+            entry = f"{name}[{i}, {j}] of the dynamics"
+            entry = entry if len(arrays) > 2 else f"{slope_name(problem.system, name, i, j)},"
+            return f"{entry} is not finite at knot {knot}"
     return None
 
 
