@@ -40,7 +40,7 @@ from trajopt.problem.knot_rows import (
     quiet,
     rows_at,
 )
-from trajopt.problem.objective import first_not_finite, number_name, zero_blocks
+from trajopt.problem.objective import entry_name, first_not_finite, number_name, zero_blocks
 from trajopt.problem.problem import Problem
 
 # --------------------------------------------------------------------------------------------
@@ -666,7 +666,8 @@ class Rows:
             for what, array in (("rx", Cx), ("ru", Cu)):
                 row = first_not_finite(array[block.rows])
                 if row is not None:
-                    return f"{what} of constraint '{block.constraint.name}' is not finite at knot {block.knots[row]}"
+                    entry, name = entry_name(what, array[block.rows][row]), block.constraint.name
+                    return f"{entry} of constraint '{name}' is not finite at knot {block.knots[row]}"
         return None
 
     def curvature_culprit(self, xs: np.ndarray, us: np.ndarray) -> str | None:
@@ -678,9 +679,9 @@ class Rows:
                 found = block.residual.hessian_products(*points, ones[block.rows])
             for what, H in zip(("Hxx", "Hux", "Huu"), found, strict=True):
                 row = None if H is None else first_not_finite(H)
-                if row is not None:
-                    name = block.constraint.name
-                    return f"{what} of constraint '{name}' is not finite at knot {block.knots[row]}"
+                if H is not None and row is not None:
+                    entry, name = entry_name(what, H[row]), block.constraint.name
+                    return f"{entry} of constraint '{name}' is not finite at knot {block.knots[row]}"
         return None
 
 

@@ -318,11 +318,22 @@ class _Reader:
                 self._lose("limits of ball joints, not read", self.joint_names[j])
         if m.jnt_actfrclimited[j]:
             low, high = m.jnt_actfrcrange[j]
-            if low == -high:
-                parameters["effort"] = high
-            else:
-                self._lose("limits of joint forces that are not symmetric, not read", self.joint_names[j])
+            parameters["effort"] = max(abs(low), abs(high))
+            if low != -high and self._actuators_of(j) != 1:
+                self._lose(
+                    "limits of joint forces that differ in size, of joints with no or several actuators, read as the "
+                    "larger one, expected trajopt.ControlBounds or a constraint in the problem for the other one",
+                    self.joint_names[j],
+                )
         return parameters
+
+    def _actuators_of(self, j: int) -> int:
+        """Number of actuators that drive a joint, themselves or by a fixed tendon."""
+        m, name = self.m, self.joint_names[j]
+        kinds, targets = m.actuator_trntype, m.actuator_trnid[:, 0]
+        on_joint = np.isin(kinds, (ON_JOINT, ON_JOINT_IN_PARENT)) & (targets == j)
+        along = [t for t in targets[kinds == ON_TENDON] if name in (self._along_joints(t) or {})]
+        return int(np.count_nonzero(on_joint)) + len(along)
 
     def _note_axes_of_free_joint(
         self, name: str, armature: np.ndarray, damping: np.ndarray, friction: np.ndarray
@@ -417,6 +428,11 @@ class _Reader:
                 lower, upper = max(lower, ends[0]), min(upper, ends[1])
             else:
                 self._lose("limits of the force of several actuators on one tendon, not read", name)
+        if joints is not None and kind != ON_TENDON and m.jnt_actfrclimited[target] and gear[0] != 0.0:
+            low, high = m.jnt_actfrcrange[target]
+            if low != -high and self._actuators_of(target) == 1:
+                ends = sorted((low / gear[0], high / gear[0]))
+                lower, upper = max(lower, ends[0]), min(upper, ends[1])
         if joints is not None:
             self.builder.add_actuator(name, joints, lower, upper)
         elif sites is not None and len(sites) == 1:

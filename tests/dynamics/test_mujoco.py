@@ -219,6 +219,37 @@ def test_controls_stay_where_mujoco_clips_no_joint_force():
         assert data.qfrc_actuator == pytest.approx(ctrl * [1.0, -4.0])
 
 
+UNEVEN = """<mujoco><worldbody><body><joint name="hip" axis="0 1 0" actuatorfrcrange="-5 10"/><geom size="0.1"/>
+  <body pos="0 0 -0.3"><joint name="knee" axis="0 1 0" actuatorfrcrange="-8 4"/><geom size="0.1"/></body></body>
+  </worldbody><actuator><motor name="a" joint="hip" ctrlrange="-2 90"/><motor name="b" joint="knee" gear="-4"/>{}
+  </actuator></mujoco>"""
+
+
+def test_uneven_limits_of_joint_forces():
+    """Of a joint with one actuator, they are that one's."""
+    m = compiled(UNEVEN.format(""))
+    model = from_mujoco(m)  # without a warning
+    assert [(each.lower, each.upper) for each in model.actuators] == [(-2.0, 10.0), (-1.0, 2.0)]
+    assert model.effort_limit.tolist() == [10.0, 8.0], "those of controls that are forces of the joints"
+    lower, upper = RigidBodySystem(model, 0.01, actuation="model").control_limits()
+    assert lower == pytest.approx([-2.0, -1.0]) and upper == pytest.approx([10.0, 2.0])
+    data = mujoco.MjData(m)
+    for ctrl, factor in ((lower, 1.0), (upper, 1.0), (upper, 2.0)):
+        data.ctrl[:] = factor * ctrl
+        mujoco.mj_forward(m, data)
+        assert data.qfrc_actuator == pytest.approx(ctrl * [1.0, -4.0])
+
+
+def test_uneven_limits_of_joint_forces_without_an_actuator_of_their_own():
+    """Of several actuators, or none, the warning says what is read, and the way on."""
+    several, none = UNEVEN.format('<motor name="c" joint="hip"/>'), UNEVEN.replace('<motor name="a"', "<motor ")
+    told = r"limits of joint forces that differ in size, of joints with no or several actuators, read as the larger"
+    for text in (several, none.replace('joint="hip" ctrlrange="-2 90"/>', 'joint="knee"/>').format("")):
+        with pytest.warns(UserWarning, match=told + r" one, expected trajopt\.ControlBounds.*: hip"):
+            model = load_robot(text)
+        assert model.effort_limit[0] == 10.0
+
+
 def test_limits_and_figures_of_joints():
     model = from_mujoco(compiled(ZOO))
     yaw = model.v_index[model.joint_index("yaw")]

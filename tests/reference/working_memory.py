@@ -20,7 +20,7 @@ from trajopt.solvers.compiled import STATE
 
 SET_UP = {
     *"tolerance absolute_tolerance threshold limit feasibility_tolerance complementarity_tolerance".split(),
-    *"scaled_tolerance most most_sweeps limited timed rows checked alone".split(),
+    *"scaled_tolerance soft_penalty most most_sweeps limited timed rows checked alone".split(),
     *STATE.names[STATE.names.index("iterate") :],
 }
 """Fields of `STATE` that are written when a program is prepared, or with the options: its last ones are addresses."""

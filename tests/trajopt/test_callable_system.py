@@ -1,6 +1,8 @@
 """`CallableSystem`: motion against closed forms and other routes, solves against the built-in model, bad input."""
 
+import math
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -230,16 +232,42 @@ def test_arithmetic_errors_of_python_functions_are_nan(error, vectorized):
     assert np.array_equal(got, [np.nan, 1.0], equal_nan=True)
 
 
+@pytest.mark.parametrize("derivatives", ["traced", "finite_differences"])
+def test_functions_of_math_out_of_their_domain_are_nan(derivatives):
+    """As those of numpy are: where they are defined is told when they are tried, and solves begin elsewhere."""
+
+    def function(x, u):
+        return x[0] + 0.1 * math.log(u[0]), x[1] + 0.1 * math.sqrt(u[0] - 0.5)
+
+    given: dict[str, Any] = {"nx": 2, "nu": 1, "dt": 0.1, "derivatives": derivatives}
+    told = r"step: raises ValueError \(.*\) at x = \[0\. 0\.\], u = \[0\.\], expected finite numbers \(pass x_example="
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SlowDynamicsWarning)
+        with pytest.raises(ValueError, match=told):
+            CallableSystem(function, **given)
+        system = CallableSystem(function, **given, u_example=[1.5])
+    assert np.isnan(system.step([0.0, 0.0], [-1.0])).any()
+    assert np.isnan(system.rollout([0.0, 0.0], np.array([[1.0], [0.2], [1.0]]))[:, 1]).tolist() == [0, 0, 1, 1]
+    goal = [trajopt.StateCost(system, [0.1, 0.5], 10.0)]
+    problem = trajopt.Problem(system, np.zeros(2), 5, [trajopt.ControlCost(0.1)], goal)
+    assert trajopt.DDP().solve(problem, us=np.zeros((5, 1))).status == "diverged"
+    found = trajopt.DDP().solve(problem)
+    assert found.start == "example" and np.isfinite(found.cost)
+    ratio = trajopt.residual(lambda x: (math.log(x[0]),), 1, system, x_example=[1.0, 0.0], derivatives=derivatives)
+    assert not np.isfinite(ratio.evaluate(np.full((1, 2), -1.0), np.zeros((1, 1)))).any()
+
+
 def test_other_errors_are_the_users_to_see():
     def function(x, u):
         if x[0] > 1.0:
-            raise KeyError("missing table entry")
+            raise error("missing table entry")
         return 2.0 * x
 
-    with pytest.warns(SlowDynamicsWarning):
-        system = CallableSystem(function, nx=1, nu=1, dt=0.1, derivatives="finite_differences")
-    with pytest.raises(KeyError, match="missing table entry"):
-        system.rollout([2.0], np.zeros((3, 1)))
+    for error in KeyError, ValueError:
+        with pytest.warns(SlowDynamicsWarning):
+            system = CallableSystem(function, nx=1, nu=1, dt=0.1, derivatives="finite_differences")
+        with pytest.raises(error, match="missing table entry"):
+            system.rollout([2.0], np.zeros((3, 1)))
 
 
 def test_plain_python_says_that_it_is_slow():

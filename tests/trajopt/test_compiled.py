@@ -85,7 +85,11 @@ def test_same_bits_from_states_with_gaps(name, in_python, rng):
     assert_same(trajopt.DDP(max_iterations=20).solve(problem, plan.us, xs), expected)
 
 
-@pytest.mark.parametrize("solver", [trajopt.ILQR(max_iterations=60), trajopt.DDP(max_iterations=60)], ids=repr)
+def few(penalty):
+    return [kind(max_iterations=60, soft_penalty=penalty) for kind in (trajopt.ILQR, trajopt.DDP)]
+
+
+@pytest.mark.parametrize("solver", [*few(0.0), *few(1e3)], ids=repr)
 @pytest.mark.parametrize("name", ["arm_obstacle", "unicycle_obstacles", "arm_minimum_time"])
 def test_same_bits_under_constraints(name, solver, in_python):
     """Obstacles, ends and free durations: multipliers and reports too."""
@@ -98,14 +102,15 @@ def test_same_bits_under_constraints(name, solver, in_python):
     assert_same(again, in_python(solver, problem, warm_start=expected))
 
 
+@pytest.mark.parametrize("soft", [0.0, 1e3])
 @pytest.mark.parametrize("name", ["arm_obstacle", "unicycle_obstacles", "arm_minimum_time"])
-def test_constrained_iterations_are_compiled(name, monkeypatch):
+def test_constrained_iterations_are_compiled(name, soft, monkeypatch):
     """Most of them: a few are left to Python."""
     steps = []
     of_loop = Loop.step
     monkeypatch.setattr(Program, "rests", lambda _: False)
     monkeypatch.setattr(Loop, "step", lambda *given: steps.append(1) or of_loop(*given))
-    solution = trajopt.DDP().solve(problems.make(name))
+    solution = trajopt.DDP(soft_penalty=soft).solve(problems.make(name))
     assert len(steps) < 0.7 * solution.iterations
 
 

@@ -63,15 +63,16 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("solver", [trajopt.ILQR(max_iterations=1), trajopt.DDP(max_iterations=1)], ids=["iLQR", "DDP"])
+@pytest.mark.parametrize("soft", [0.0, 1e2], ids=["hard", "soft"])
+@pytest.mark.parametrize("kind", [trajopt.ILQR, trajopt.DDP], ids=["iLQR", "DDP"])
 @pytest.mark.parametrize("name", CASES)
-def test_same_bits_as_real_time_iterations(name, solver, rng):
+def test_same_bits_as_real_time_iterations(name, kind, soft, rng):
     """Also where disturbances are so large that steps are short, or none is found."""
-    problem = CASES[name]()
+    problem, solver = CASES[name](), kind(max_iterations=1, soft_penalty=soft)
     system, x = problem.system, problem.x0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plan = trajopt.DDP(max_iterations=100).solve(problem)
+        plan = trajopt.DDP(max_iterations=100, soft_penalty=soft).solve(problem)
     cycle, prepared, outcomes = cycle_of(solver, solver._curvature(), problem, plan), solver.prepare(problem), []
     for i in range(12):
         x = system.step(x, plan.us[0])

@@ -159,7 +159,8 @@ def test_every_end_is_explained(status, tmp_path):
 
 
 def test_a_cause_is_named():
-    assert "Not finite: fx of the dynamics is not finite at knot 3." in text(ENDS["invalid_derivatives"]())
+    slope = "fx[0, 0] of the dynamics, the slope of component 0 by component 0,"
+    assert f"Not finite: {slope} is not finite at knot 3." in text(ENDS["invalid_derivatives"]())
     assert "Not finite: the state is Inf at knot 11." in text(ENDS["diverged"]())
     assert "Not finite: the state is NaN at knot 1 of the shortest step tried." in text(ENDS["not_finite"]())
 

@@ -13,14 +13,14 @@ import problems
 import trajopt
 from dynamics.simd.c_library import identifier
 from tests.c_libraries import OLDER, Loaded, needs_cc, succeeds
-from trajopt.solvers.alone import MEANINGS
+from trajopt.solvers.alone import MEANINGS, PLAN
 from trajopt.solvers.export import Solves, solves_of, write_solves
 
 SOLVER = trajopt.DDP()
 CYCLES = 4
 
 
-# ------------------------------------------------------------------------------------------------ six problems
+# ------------------------------------------------------------------------------------------------ seven problems
 def arm():
     """The arm, within the limits of its motors."""
     problem = problems.make("arm", horizon=20, dt=0.05)
@@ -38,6 +38,11 @@ def quadrotor():
     goal = problem.objective.terms[0].cost.reference
     x0 = problem.system.integrate(goal, np.r_[0.02, -0.01, 0.02, np.zeros(9)])
     return dataclasses.replace(problem, x0=x0, xs_init=np.tile(x0, (16, 1)))
+
+
+def soft_ball():
+    """The same, whose distance costs what it is missed by."""
+    return problems.make("arm_obstacle")
 
 
 def stand():
@@ -70,23 +75,25 @@ def soft():
     return dataclasses.replace(problem, us_init=np.full((8, 5), 10.0), constraints=limits)
 
 
-CASES = arm, ball, quadrotor, stand, cartpole, soft
+CASES = arm, ball, soft_ball, quadrotor, stand, cartpole, soft
+SOFT = trajopt.DDP(soft_penalty=1e3)
 
 
 class Exported(NamedTuple):
-    """A library in a folder, the problem, and the same solves in this process."""
+    """A library in a folder, the problem, the same solves in this process, and their solver."""
 
     folder: Path
     name: str
     problem: trajopt.Problem
     solves: Solves
+    solver: trajopt.DDP = SOLVER
 
 
 def exported(make, folder: Path, target: str = "native") -> Exported:
-    problem = make()
-    solves = solves_of(problem, SOLVER, SOLVER._curvature())
+    problem, solver = make(), SOFT if make is soft_ball else SOLVER
+    solves = solves_of(problem, solver, solver._curvature())
     write_solves(solves, folder, make.__name__, target)
-    return Exported(folder, make.__name__, problem, solves)
+    return Exported(folder, make.__name__, problem, solves, solver)
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +156,7 @@ int main(int count, char **names) {
 def states(made: Exported) -> np.ndarray:
     """Measured states, close to those of the plan."""
     system, rng = made.problem.system, np.random.default_rng(3)
-    plan = SOLVER.solve(made.problem)
+    plan = made.solver.solve(made.problem)
     return system.integrate(plan.xs[1 : 1 + CYCLES], 1e-3 * rng.standard_normal((CYCLES, system.ndx)))
 
 
@@ -202,9 +209,9 @@ def assert_same(found, expected):
 def test_the_same_bits_as_in_python(native, tmp_path):
     """A solve is that of the solver, with the gains that it deploys, and cycles are its real-time iterations."""
     xs = states(native)
-    expected, plan = here(native, xs), SOLVER.solve(native.problem)
+    expected, plan = here(native, xs), native.solver.solve(native.problem)
     assert_same(in_c(native, xs, tmp_path, *static(native)), expected)
-    first, prepared = expected[0], trajopt.DDP(max_iterations=1).prepare(native.problem)
+    first, prepared = expected[0], dataclasses.replace(native.solver, max_iterations=1).prepare(native.problem)
     assert MEANINGS[int(first["status"][0])] == plan.status == "converged"
     assert (int(first["iterations"][0]), float(first["cost"][0])) == (plan.iterations, plan.cost)
     assert first["us"].tobytes() == plan.us.tobytes() and first["xs"].tobytes() == plan.xs.tobytes()
@@ -367,6 +374,41 @@ def test_solves_from_elsewhere(of_arm):
     other.close()
 
 
+def test_cycles_tell_by_how_much_controls_exceed_limits_that_are_rows(rng):
+    """By the violation, which is the largest one of constraints; the limits of other cycles are kept."""
+    problem, largest = problems.make("pendulum_limits", horizon=60), 0.0
+    for kind in "augmented_lagrangian", "box":
+        solver = dataclasses.replace(SOLVER, control_limits=kind)
+        made = solves_of(problem, solver, solver._curvature())
+        made.entries["solve"]()
+        for _ in range(6):
+            arrays = made.arrays
+            arrays["x0"][...] = arrays["xs"][1] + 0.3 * rng.standard_normal(2)
+            made.entries["cycle"]()
+            excess = np.abs(arrays["us"] - arrays["us"].clip(*problem.control_limits)).max()
+            assert arrays["violation"] == pytest.approx(excess, rel=1e-12, abs=1e-15)
+            largest = max(largest, excess)
+        assert (largest > 0.0) == (kind == "augmented_lagrangian")
+        largest = 0.0
+
+
+def test_soft_constraints_with_other_limits():
+    """The penalty stays what it is; a solve from its own plan is over at once."""
+    made = solves_of(soft_ball(), SOFT, SOFT._curvature())
+    entries, arrays, prepared = made.entries, made.arrays, SOFT.prepare(soft_ball())
+    for lower in (0.1, 0.05):
+        arrays["tool_and_ball_lower"][...], arrays["start"][...] = lower, 0
+        arrays["us"][...] = soft_ball().us_init
+        entries["solve"]()
+        prepared.update({"tool and ball": {"lower": lower}})
+        plan = prepared.solve()
+        assert arrays["cost"] == pytest.approx(plan.cost, rel=1e-6)
+        assert arrays["violation"] == pytest.approx(plan.violation, rel=1e-2)
+        arrays["start"][...] = PLAN
+        entries["solve"]()
+        assert arrays["iterations"] <= 1 and arrays["cost"] == pytest.approx(plan.cost, rel=1e-6)
+
+
 @needs_cc
 def test_states_and_targets_that_are_not_finite(of_arm):
     """A plan goes on without them, and without a trace of them."""
@@ -451,16 +493,9 @@ def test_terms_in_python_are_named(tmp_path):
 
 
 @needs_cc
-@pytest.mark.parametrize(
-    ("solver", "message"),
-    [
-        (trajopt.DDP(hessian="tensor"), "export: got hessian='tensor', expected 'parallel'"),
-        (trajopt.DDP(soft_penalty=10.0), "export: got soft_penalty=10.0, expected 0"),
-    ],
-)
-def test_solvers_that_need_python(solver, message, tmp_path):
-    with pytest.raises(ValueError, match=message):
-        prepared(solver).export(tmp_path / "new")
+def test_solvers_that_need_python(tmp_path):
+    with pytest.raises(ValueError, match="export: got hessian='tensor', expected 'parallel'"):
+        prepared(trajopt.DDP(hessian="tensor")).export(tmp_path / "new")
 
 
 @needs_cc

@@ -1,5 +1,6 @@
 """Every way to fail ends in a named status with a finite iterate, never in an exception or a NaN."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -401,6 +402,19 @@ def test_an_infinite_slope_at_the_first_controls():
     nowhere = CallableSystem(lambda x, u: (x[0] + 0.1 * np.sqrt(u[0]),), nx=1, nu=1, dt=0.1)
     free = replace(problem, system=nowhere, terminal_costs=[StateCost(nowhere, [1.8], 10.0)], constraints=[])
     assert DDP().solve(free).status == "invalid_derivatives"
+
+
+def test_a_slope_that_grows_without_bound_is_named():
+    """The optimum has controls of zero, whose root has no finite slope: entry and knot, however the solve ends."""
+    system = CallableSystem(xdot=lambda x, u: (x[1], np.sqrt(u[0]) - x[0]), nx=2, nu=1, dt=0.05)
+    costs = [ControlCost(1e-2)], [StateCost(system, [1.0, 0.0], 10.0)]
+    problem = Problem(system, [0.0, 0.0], 20, *costs, [ControlBounds(0.0, 4.0)])
+    solution = DDP().solve(problem)
+    assert not solution.converged and solution.start == "middle"
+    slope = r"fu\[[01], 0\] of the dynamics, the slope of component [01] by control 0, is .*at knot \d+"
+    assert re.search(slope, " ".join(solution.explain().split()))
+    at_edge = DDP().solve(problem, us=np.zeros((20, 1)))
+    assert re.search(slope.replace(".*", "not finite "), at_edge.cause)
 
 
 @pytest.mark.parametrize("solver", [ILQR(), DDP()])

@@ -181,8 +181,12 @@ def test_numbers_are_counted_where_the_state_begins():
     for function in (speed_ratio, njit(lambda x: x[1] / x[0])):
         problem = problem_of([], [trajopt.ResidualConstraint(function, upper=9.0, name="ratio")])
         assert problem.residual_constraints[0].nr == 1
-    with pytest.raises(ValueError, match="function: raises ZeroDivisionError at x = "):
+    told = r"function: raises ZeroDivisionError at x = .*, expected x_example=, u_example= of trajopt\.residual"
+    with pytest.raises(ValueError, match=told):
         problem_of([], [trajopt.ResidualConstraint(speed_ratio, upper=9.0)], x0=(0.0, 0.5))
+    told = r"function: got \[-inf\] at x = .*, expected finite numbers \(give trajopt\.residual x_example=, u_example="
+    with pytest.raises(ValueError, match=told):
+        problem_of([trajopt.ResidualCost(lambda x, u: np.log(u[0]), 1.0)], [])
 
 
 def test_lifted_terms_of_functions():

@@ -52,7 +52,8 @@ def test_what_a_second_solve_returns_without_an_end_keeps_limits_of_controls(see
 
 
 def test_solves_say_by_how_much_controls_exceed_limits_that_are_rows():
-    """By inverse dynamics, and where asked for, before they have converged; in no other."""
+    """By inverse dynamics, and where asked for, before they have converged, in single iterations too, and where limits
+    are soft; in no other."""
     system, bounds = robot_pendulum(formulation="inverse"), ControlBounds(-1.0, 1.0)
     terminal = [StateCost(system, [np.pi, 0.0], 100.0)]
     problem = Problem(system, [0.0, 0.0], 20, [ControlCost(0.01)], terminal, [bounds])
@@ -64,6 +65,13 @@ def test_solves_say_by_how_much_controls_exceed_limits_that_are_rows():
     assert "exceed" not in DDP(max_iterations=3).solve(forward).message
     rows = DDP(max_iterations=3, control_limits="augmented_lagrangian").solve(forward)
     assert ("exceed" in rows.message) == (np.abs(rows.us).max() > 1.0)
+    for found in (
+        DDP(soft_penalty=1.0).solve(problem, us=us),
+        DDP(max_iterations=1).solve(problem, warm_start=told.shifted()),
+    ):
+        excess = np.abs(found.us).max() - 1.0
+        assert excess > 0.0 and f"Its controls exceed their limits by up to {excess:.2g}." in found.message
+    assert DDP(soft_penalty=1.0).solve(problem, us=us).converged
 
 
 def test_the_cases_are_as_bad_as_they_should_be():

@@ -240,8 +240,17 @@ def test_light_joints_are_given_what_they_bear(feelers):
 def test_a_law_is_checked_with_the_delay_that_is_given(arm):
     with pytest.warns(RuntimeWarning, match=r"^delay: got 0.3 s, with which deviations grow .*-fold in a second"):
         arm.policy(delay=0.3)
-    with pytest.raises(ValueError, match=r"^delay: got 9 s, expected 1.28 at most, 64 steps of the plan"):
-        arm.policy(delay=9)
+    ways = (
+        lambda delay: arm.policy(delay=delay),
+        lambda delay: arm.policy(feedback=False, delay=delay),
+        lambda delay: trajopt.simulate(arm, delay=delay),
+        lambda delay: trajopt.simulate(arm, policy="open loop", delay=delay),
+        lambda delay: trajopt.simulate(arm, policy=arm.policy(), period=1e-3, delay=delay),
+        lambda delay: arm.resample(1e-2, joint_stiffness="auto", delay=delay),
+    )
+    for way in ways:
+        with pytest.raises(ValueError, match=r"^delay: got 9 s, expected at most 1.28 s, 64 steps of the plan"):
+            way(9)
     np.testing.assert_array_equal(arm.policy(delay=2e-3).K, arm.policy().K)
     steady = trajopt.simulate(arm, joint_stiffness="auto", period=1e-3, delay=5e-3)
     assert steady.largest_deviation.max() < 0.1

@@ -104,8 +104,8 @@ def test_candidates_with_a_cost_that_is_not_finite_are_refused(solver):
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize(
     ("where", "cause"),
-    [("rx", "lx of cost term 'tip of the rod' is not finite at knot 37"),
-     ("ru", "lu of cost term 'tip of the rod' is not finite at knot 37")],
+    [("rx", "lx[0] of cost term 'tip of the rod' is not finite at knot 37"),
+     ("ru", "lu[0] of cost term 'tip of the rod' is not finite at knot 37")],
 )  # fmt: skip
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_derivatives_of_a_cost(where, cause, bad, solver):
@@ -120,7 +120,7 @@ def test_derivatives_of_a_cost_later_on(solver):
     """Bad only where a first step leads: the iterate before is not lost, and the cause is found there."""
     solution = SOLVERS[solver].solve(problem(Spoilt(np.nan, "rx", angle=1.5)))
     assert solution.status == "invalid_derivatives" and solution.iterations > 0
-    assert solution.cause == "lx of cost term 'tip of the rod' is not finite at knot 37"
+    assert solution.cause == "lx[0] of cost term 'tip of the rod' is not finite at knot 37"
     assert solution.cost < solution.log[0].cost
     assert_finite(solution)
 
@@ -147,7 +147,8 @@ def test_every_block_of_a_cost(solver, knot, block, constraints):
     costs = [SpoiltBlock(block, knot)], [StateCost(system, [np.pi, 0.0], [50.0, 5.0])]
     solution = SOLVERS[solver].solve(Problem(system, [0.3, 0.0], 40, *costs, constraints))
     assert solution.status == "invalid_derivatives"
-    assert solution.cause == f"{block} of cost term 'SpoiltBlock' is not finite at knot {knot}"
+    entry = "[0]" if len(block) == 2 else "[0, 0]"
+    assert solution.cause == f"{block}{entry} of cost term 'SpoiltBlock' is not finite at knot {knot}"
     assert all(np.isfinite(report.multipliers).all() for report in solution.constraints)
     assert_finite(solution)
 
@@ -158,7 +159,7 @@ def test_curvature_that_is_not_finite_is_left_out(hessian):
     solution = DDP(hessian=hessian).solve(problem(Spoilt(np.nan, "Hxx")))
     assert solution.converged and {record.step for record in solution.log} == {"gauss_newton"}
     assert any(record.indefinite_knot >= 0 for record in solution.log)
-    term = "lxx of the curvature of cost term 'tip of the rod'"
+    term = "lxx[0, 0] of the curvature of cost term 'tip of the rod'"
     assert solution.cause == f"{term} is not finite at knot 37, so the last step does without curvature"
     assert f"Not finite: {solution.cause}." in " ".join(solution.explain().split())
     assert_finite(solution)
@@ -177,7 +178,7 @@ class SpoiltHessians(Pendulum):
 def test_curvature_of_the_dynamics(hessian):
     solution = DDP(hessian=hessian).solve(problem(system=SpoiltHessians()))
     assert solution.converged and {record.step for record in solution.log} == {"gauss_newton"}
-    assert solution.cause.startswith("Hxx of the dynamics is not finite at knot 37")
+    assert solution.cause.startswith("Hxx[0, 0] of the dynamics is not finite at knot 37")
     assert_finite(solution)
 
 
@@ -248,7 +249,7 @@ class SpoiltSystem(Pendulum):
 
     def linearize(self, xs, us):
         fx, fu = super().linearize(xs, us)
-        (fx if self.which == "fx" else fu)[KNOT] = np.nan
+        (fx if self.which == "fx" else fu)[KNOT, 1] = np.nan
         return fx, fu
 
 
@@ -259,7 +260,9 @@ def test_derivatives_of_the_dynamics(solver, which):
     system.which = which
     solution = SOLVERS[solver].solve(problem(system=system))
     assert solution.status == "invalid_derivatives"
-    assert solution.cause == f"{which} of the dynamics is not finite at knot 37"
+    by = "component" if which == "fx" else "control"
+    slope = f"{which}[1, 0] of the dynamics, the slope of component 1 by {by} 0,"
+    assert solution.cause == f"{slope} is not finite at knot 37"
     assert_finite(solution)
 
 
@@ -294,6 +297,7 @@ def test_constraints(where, what, solver):
     limit = ResidualConstraint(Spoilt(np.nan, where), -np.inf, [0.5, 0.5, 0.5], name="limit of the tip")
     solution = SOLVERS[solver].solve(problem(constraints=[limit]))
     assert solution.status == ("diverged" if where == "evaluate" else "invalid_derivatives")
+    assert where == "evaluate" or f"{where}[0, 0] of" in solution.cause
     assert "limit of the tip" in solution.cause and what in solution.cause and "knot 37" in solution.cause
     assert_finite(solution)
 

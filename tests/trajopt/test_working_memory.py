@@ -151,11 +151,12 @@ CYCLES = {
 }
 
 
+@pytest.mark.parametrize("soft", [0.0, 10.0])
 @pytest.mark.parametrize("name", CYCLES)
-def test_cycles(name, rng):
+def test_cycles(name, soft, rng):
     """But for the plan, its multipliers and what it predicts, which cycles begin with."""
-    problem, solver = CYCLES[name](), DDP(max_iterations=1)
-    plan = DDP().solve(problem)
+    problem, solver = CYCLES[name](), DDP(max_iterations=1, soft_penalty=soft)
+    plan = DDP(soft_penalty=soft).solve(problem)
     xs = [problem.system.integrate(plan.xs[i], 1e-2 * rng.standard_normal(problem.system.ndx)) for i in (1, 2, 3)]
 
     def made():

@@ -43,7 +43,7 @@ from typing import Any, Protocol
 import numpy as np
 from numba.extending import is_jitted
 
-from trajopt.callable_system.functions import ARITHMETIC, Function, hessian_loop, jacobian_loop, plain
+from trajopt.callable_system.functions import FAILURES, Function, hessian_loop, is_arithmetic, jacobian_loop, plain
 
 COMPLEX_STEP = 1e-30
 JACOBIAN_STEP = 2.0**-10
@@ -370,7 +370,9 @@ def _point_call(function, place):
         for t in range(len(out)):
             try:
                 blocks = function(*(p[t] for p in points))
-            except ARITHMETIC:
+            except FAILURES as error:
+                if not is_arithmetic(error):
+                    raise
                 continue
             place(out[t], blocks)
 
@@ -383,7 +385,9 @@ def _by_point_if_it_fails(call):
     def guarded(out, *points):
         try:
             call(out, *points)
-        except ARITHMETIC:
+        except FAILURES as error:
+            if not is_arithmetic(error):
+                raise
             out[...] = np.nan
             if len(out) > 1:
                 for t in range(len(out)):

@@ -26,11 +26,12 @@ from dynamics.validation import (
     check_rows,
 )
 from trajopt.callable_system.functions import (
-    ARITHMETIC,
+    FAILURES,
     CompiledFunction,
     Function,
     PointFunction,
     in_order,
+    is_arithmetic,
     is_plain,
     plain,
     wants_output,
@@ -108,7 +109,7 @@ def residual(
         function, nr = _with_count(function, X[:1], U[:1] if nu else None, vectorized)
     request = with_library(request, function if nu else partial(_of_state, function), X, U, nr)
     g = _function(function, nx, nu, nr, request)
-    check_values("function", g, X, U)
+    check_values("function", g, X, U, "give trajopt.residual")
     names = () if component_names == () else as_names("component_names", component_names, nr)
     made = FunctionResidual(g, request, (X, U), as_text("name", name), names)
     made.made_for = state_space(system)
@@ -128,10 +129,14 @@ def _with_count(function: Callable, x: np.ndarray, u: np.ndarray | None, vectori
     try:
         with np.errstate(all="ignore"):
             y = np.asarray(call(*(a.copy() if vectorized else a[0].copy() for a in arguments)))
-    except ARITHMETIC as error:
+    except FAILURES as error:
+        if not is_arithmetic(error):
+            raise
         at = ", ".join(f"{name} = {a[0]}" for name, a in zip("xu", arguments, strict=False))
         raised = type(error).__name__
-        raise ValueError(f"function: raises {raised} at {at}, expected x_example= where it does not") from None
+        raise ValueError(
+            f"function: raises {raised} at {at}, expected x_example=, u_example= of trajopt.residual where it does not"
+        ) from None
     except (LookupError, AttributeError) as error:
         expected = " and ".join(f"{name} of {a.shape[1]} numbers" for name, a in zip("xu", arguments, strict=False))
         raise ValueError(

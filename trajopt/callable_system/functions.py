@@ -1,11 +1,13 @@
 """A user's function g(x, u) at many points: plain Python, Python on batches, or compiled by numba.
 
 Every kind offers ``evaluate(X, U)``: X (K, nx) and U (K, nu), real or complex, give g (K, nx).  A point that is not
-finite, or at which the function fails as arithmetic does (division by zero, overflow, a singular matrix), gives a row
-of NaN: a line search that tries a wild step must be able to go on.  All other exceptions are the user's to see.
+finite, or at which the function fails as arithmetic does (division by zero, overflow, a singular matrix, a function of
+`math` out of its domain), gives a row of NaN: a line search that tries a wild step must be able to go on.  All other
+exceptions are the user's to see.
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any
@@ -196,6 +198,16 @@ def over_threads(loop: Callable[..., Any], knots: int, points: int, *args: Any) 
 
 ARITHMETIC = (ArithmeticError, np.linalg.LinAlgError)
 """What a diverging trajectory raises: ZeroDivisionError, OverflowError, FloatingPointError, singular matrices."""
+FAILURES = (*ARITHMETIC, ValueError)
+"""What may be a failure of arithmetic."""
+OF_MATH = re.compile("math domain error$|expected a .*, got ")
+"""Messages of the ValueErrors of `math` for arguments out of a function's domain, those of Python 3.14 too."""
+
+
+def is_arithmetic(error: Exception) -> bool:
+    """True if a function failed as arithmetic does, functions of `math` out of their domain included."""
+    return isinstance(error, ARITHMETIC) or (type(error) is ValueError and OF_MATH.match(str(error)) is not None)
+
 
 BLOCK = 1 << 13
 """Points that a Python function of batches is given at once, at most: they stay in the processor's cache."""
@@ -234,6 +246,10 @@ class Function:
     def returned_kind(self, x: np.ndarray, u: np.ndarray) -> str:
         """The name of the numbers that the function itself returns at one point."""
         return "float64"
+
+    def failure(self, x: np.ndarray, u: np.ndarray) -> str:
+        """What the function raises at one point, in words; empty if nothing."""
+        return ""
 
     def displaced(self, X: np.ndarray, U: np.ndarray, D: np.ndarray) -> np.ndarray:
         """g (K, m, ny) at z_t + D_i, z = [x; u], for D (m, nx + nu) real or complex."""
@@ -332,8 +348,19 @@ class _PythonFunction(Function):
         """The name of the numbers that the function itself returns at one point."""
         try:
             return _array(self.name, self._call(x, u)).dtype.name
-        except ARITHMETIC:
+        except FAILURES as error:
+            if not is_arithmetic(error):
+                raise
             return "float64"
+
+    def failure(self, x: np.ndarray, u: np.ndarray) -> str:
+        """What the function raises at one point, in words; empty if nothing."""
+        try:
+            with np.errstate(all="ignore"):
+                self._call(x, u)
+        except FAILURES as error:
+            return f"raises {type(error).__name__} ({error})"
+        return ""
 
 
 class PointFunction(_PythonFunction):
@@ -344,7 +371,9 @@ class PointFunction(_PythonFunction):
         with np.errstate(all="ignore"):
             try:
                 return _checked(self.name, self._call(x, u), (self.ny,), x.dtype)
-            except ARITHMETIC:
+            except FAILURES as error:
+                if not is_arithmetic(error):
+                    raise
                 return None
 
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
@@ -355,7 +384,9 @@ class PointFunction(_PythonFunction):
             for t in np.flatnonzero(finite):
                 try:
                     y = self._call(X[t], U[t])
-                except ARITHMETIC:
+                except FAILURES as error:
+                    if not is_arithmetic(error):
+                        raise
                     continue
                 Y[t] = _checked(self.name, y, (self.ny,), Y.dtype)
         return Y
@@ -368,12 +399,18 @@ class BatchFunction(_PythonFunction):
         """The name of the numbers that the function itself returns at one point."""
         return super().returned_kind(x[None], u[None])
 
+    def failure(self, x: np.ndarray, u: np.ndarray) -> str:
+        """What the function raises at one point, in words; empty if nothing."""
+        return super().failure(x[None], u[None])
+
     def evaluate(self, X: np.ndarray, U: np.ndarray) -> np.ndarray:
         """g (K, ny) in one call, or one point at a time if that call fails."""
         with np.errstate(all="ignore"):
             try:
                 y = self._call(X, U)
-            except ARITHMETIC:
+            except FAILURES as error:
+                if not is_arithmetic(error):
+                    raise
                 if len(X) == 1:
                     return undefined((1, self.ny), np.result_type(X, U))
                 return np.concatenate([self.evaluate(X[t : t + 1], U[t : t + 1]) for t in range(len(X))])

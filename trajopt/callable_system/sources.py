@@ -58,8 +58,10 @@ def sample_points(
     return x + offsets[:, :nx], u + offsets[:, nx:]
 
 
-def check_values(name: str, function: Function, X: np.ndarray, U: np.ndarray) -> None:
-    """Raise unless the function returns finite floats of shape (ny,) at the example and leaves its arguments alone."""
+def check_values(name: str, function: Function, X: np.ndarray, U: np.ndarray, give: str = "pass") -> None:
+    """Raise unless the function returns finite floats of shape (ny,) at the example and leaves its arguments alone.
+
+    give: the verb of the advice to give an example."""
     x, u = X[:1].copy(), U[:1].copy()
     source = getattr(function.function, "py_func", None)
     try:
@@ -72,8 +74,9 @@ def check_values(name: str, function: Function, X: np.ndarray, U: np.ndarray) ->
         raise ValueError(f"{name}: changes its arguments in place, expected a new array")
     if not np.isfinite(y).all():
         at = f"x = {X[0]}" + (f", u = {U[0]}" if U.shape[1] else "")
+        got = function.failure(x[0], u[0]) or f"got {y[0]}"
         raise ValueError(
-            f"{name}: got {y[0]} at {at}, expected finite numbers (pass x_example=, u_example= if "
+            f"{name}: {got} at {at}, expected finite numbers ({give} x_example=, u_example= if "
             "this point is not a valid one)"
         )
 

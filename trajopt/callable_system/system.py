@@ -265,8 +265,8 @@ class CallableSystem(ClosedLoopRollouts):
     one knot of each call, and taken anew where it has changed.  Relative errors of the others, for a function that
     varies over lengths of `scale`: complex steps give Jacobians to rounding and Hessians to about 1e-12; differences
     1e-12 and 1e-10; Hessians by differences of your Jacobians 1e-12.  jax and torch differentiate exactly.  Integrators
-    are differentiated exactly in every case.  Where the function raises an ArithmeticError or LinAlgError the next
-    state is NaN.
+    are differentiated exactly in every case.  Where the function raises an ArithmeticError or LinAlgError, or the
+    ValueError of a function of `math` out of its domain, the next state is NaN.
 
     Examples
     --------

@@ -210,6 +210,15 @@ def control_names(system: System) -> tuple[str, ...]:
     return _all_named("control_names", capability(system, Names).control_names, system.nu)
 
 
+def slope_name(system: System, which: str, i: int, j: int) -> str:
+    """An entry of fx or fu in words: "fu[1, 0] of the dynamics, the slope of 'speed' by 'force'"."""
+    states, what = tangent_names(system), "component" if which == "fx" else "control"
+    arguments = states if which == "fx" else control_names(system)
+    value = repr(states[i]) if states else f"component {i}"
+    argument = repr(arguments[j]) if arguments else f"{what} {j}"
+    return f"{which}[{i}, {j}] of the dynamics, the slope of {value} by {argument}"
+
+
 def _all_named(what: str, names: Any, count: int) -> tuple[str, ...]:
     if len(names) not in (0, count):
         raise ValueError(f"{what}: got {len(names)} names, expected {count}")

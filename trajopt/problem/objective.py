@@ -540,12 +540,17 @@ def first_not_finite(rows: np.ndarray) -> int | None:
     return None if good.all() else int(np.argmin(good))
 
 
+def entry_name(what: str, block: np.ndarray) -> str:
+    """The first entry of a block that is not finite, as "fu[1, 0]"."""
+    return what + str(np.argwhere(~np.isfinite(block))[0].tolist())
+
+
 def _block_not_finite(blocks: Blocks) -> tuple[str, int] | None:
-    """Name and knot of a number that is not finite."""
+    """Entry and knot of a number that is not finite."""
     for what, block in zip(("lx", "lu", "lxx", "lux", "luu"), blocks, strict=True):
         knot = first_not_finite(block)
         if knot is not None:
-            return what, knot
+            return entry_name(what, block[knot]), knot
     return None
 
 

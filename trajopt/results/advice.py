@@ -10,7 +10,7 @@ import numpy as np
 from trajopt.backward.expansions import expand
 from trajopt.backward.regularization import Regularization
 from trajopt.capabilities import Names, Start, capability
-from trajopt.interfaces.system import as_manifold, control_names, knot_durations, tangent_names
+from trajopt.interfaces.system import as_manifold, control_names, knot_durations, slope_name, tangent_names
 from trajopt.problem.problem import Problem
 from trajopt.results.conflict import violations_of_x0
 from trajopt.results.lagrangian import relative_gradient
@@ -27,7 +27,8 @@ FALLEN = 1e3
 """Depth below zero of a cost that seems to have no lower bound, relative to the first cost and its first predicted
 decrease."""
 STEEP = 1e3
-"""Entry of fx, in units of the largest states, beyond which a model is singular, or too stiff for its time step."""
+"""Entry of fx or fu, in units of the largest states and of controls or the width of their limits, beyond which a model
+is singular, or too stiff for its time step."""
 APART, NOTHING = 1e4, 1e-9
 """Ratio of the largest numbers in a state from which units are worth a thought; and that of what counts as zero."""
 FAR = 1e6
@@ -128,6 +129,7 @@ def advice(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -
             yield "trajopt.check_derivatives of what is not finite, at solution.xs[t], solution.us[t] of that knot t"
             yield "keep trajectories away from that point, by constraints or by another start"
         case Status.NOT_FINITE:
+            yield from _for_steep_dynamics(solution)
             yield "limits or a barrier that keep trajectories clear of where that is so, or a start farther from it"
             yield "make it finite there, with a large cost in place of NaN or Inf"
         case Status.DIVERGED:
@@ -264,25 +266,29 @@ def _for_units(solution: SolutionData, solver: Any) -> Iterator[str]:
 
 
 def _for_steep_dynamics(solution: SolutionData) -> Iterator[str]:
-    """Advice to keep clear of where fx has entries that no time step bears."""
+    """Advice to keep clear of where fx or fu has entries that no time step bears, or that are not finite."""
     problem, xs, us = solution.problem, solution.xs, solution.us
     if problem is None or not (np.isfinite(xs).all() and np.isfinite(us).all()) or _seems_unbounded(solution):
         return
+    system, of_states = problem.system, np.ones(problem.system.ndx)
+    if as_manifold(system) is None:
+        of_states = np.maximum(np.abs(xs).max(axis=0), 1.0)
+    of_controls = np.abs(us).max(axis=0)
+    if problem.control_limits is not None:
+        lower, upper = problem.control_limits
+        width = (upper - lower).max(axis=0)
+        of_controls = np.where(np.isfinite(width), np.maximum(width, of_controls), of_controls)
     with np.errstate(all="ignore"):
-        fx = np.abs(problem.system.linearize(xs, us)[0])
-    if as_manifold(problem.system) is None:
-        sizes = np.maximum(np.abs(xs).max(axis=0), 1.0)
-        scaled = fx * sizes / sizes[:, None]
-    else:
-        scaled = fx
-    if scaled.size and np.isfinite(scaled).all() and scaled.max() > STEEP:
-        t, i, j = np.unravel_index(int(np.argmax(scaled)), scaled.shape)
-        names = tangent_names(problem.system)
-        what = f"{called(names, i, 'component')} by {called(names, j, 'component')}"
-        yield (
-            f"keep clear of where the model is singular, or stiff beyond its time step: fx[{i}, {j}] of the dynamics, "
-            f"the slope of {what}, is {fx[t, i, j]:.2g} at knot {t}"
-        )
+        for which, f, sizes in zip(("fx", "fu"), system.linearize(xs, us), (of_states, of_controls), strict=True):
+            scaled = np.where(np.isfinite(f), np.abs(f) * sizes / of_states[:, None], np.inf)
+            if scaled.size and scaled.max() > STEEP:
+                t, i, j = (int(at) for at in np.unravel_index(np.argmax(scaled), scaled.shape))
+                value = f"{f[t, i, j]:.2g}" if np.isfinite(f[t, i, j]) else "not finite"
+                yield (
+                    "keep clear of where the model is singular, or stiff beyond its time step: "
+                    f"{slope_name(system, which, i, j)}, is {value} at knot {t}"
+                )
+                return
 
 
 def _at_an_optimum(solution: SolutionData, solver: Any) -> bool:

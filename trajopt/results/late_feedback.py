@@ -12,10 +12,11 @@ product of all steps of its last second does.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dynamics.validation import as_not_negative
 from trajopt.capabilities import Knots, Steps, capability
 from trajopt.interfaces.system import System, knot_durations, window
 from trajopt.problem.extended_system import remembered_numbers
@@ -60,6 +61,15 @@ class Growth(NamedTuple):
         return f"deviations grow {np.exp(min(worst, 700.0)):.2g}-fold in a second {where}"
 
 
+def as_delay(delay: Any, system: System) -> float:
+    """A delay in seconds of a plan of this system; TypeError or ValueError for one that is negative or too long."""
+    seconds = as_not_negative("delay", delay)
+    if round(seconds / system.dt) > MOST:
+        most = f"at most {MOST * system.dt:.3g} s, {MOST} steps of the plan"
+        raise ValueError(f"delay: got {seconds:.3g} s, expected {most}")
+    return seconds
+
+
 class LateLoop:
     """The last second of a plan, and standing after it, to be closed with gains.
 
@@ -67,10 +77,8 @@ class LateLoop:
     ----------
     solution : the plan
     standing : where it stands afterwards, if it does
-    delay : seconds after a measurement at which the control made of it begins to act
+    delay : seconds after a measurement at which the control made of it begins to act, as of `as_delay`
     period : seconds between controls; systems without finer steps are controlled at their own
-
-    Raises ValueError naming the delay if it is too long.
     """
 
     def __init__(self, solution: SolutionData, standing: Hold | None, delay: float, period: float) -> None:
@@ -79,9 +87,6 @@ class LateLoop:
         fine, k = _in_periods(system, max(period, delay / STEPS))
         rows, self.step = fine_rows(system, N, k), system.dt / k
         self.late = round(delay / self.step)
-        if self.late > MOST:
-            longest = MOST * self.step
-            raise ValueError(f"delay: got {delay:.3g} s, expected {longest:.3g} at most, {MOST} steps of the plan")
         self.first = int(np.searchsorted(times[:-1], times[-1] - LAST - 1e-9))
         self.counts = np.diff(rows)[self.first :]
         self.moving = knot_durations(system, N, xs)[self.first :] > 0.0

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from dynamics.printed import in_brief
 from dynamics.simd.caller import warn
 from dynamics.simd.kernel_cache import loading_alone
-from dynamics.validation import as_array, as_choice, as_flag, as_not_negative, as_number
+from dynamics.validation import as_array, as_choice, as_flag, as_number
 from trajopt.backward.backward_pass import SweepResult, sweep
 from trajopt.backward.expansions import Expansion, convexified, expand
 from trajopt.capabilities import Joints, Start, capability
@@ -31,7 +31,7 @@ from trajopt.results.advice import called
 from trajopt.results.archives import archive_of
 from trajopt.results.dense_output import CONTROLS, HELD, DenseOutput, dense_output
 from trajopt.results.joint_feedback import LATE, PERIOD, with_joint_feedback
-from trajopt.results.late_feedback import LateLoop
+from trajopt.results.late_feedback import LateLoop, as_delay
 from trajopt.results.records import AnySolution, ConstraintReport, Hold, SolutionData
 from trajopt.results.results_files import checked_file, save_bytes
 from trajopt.results.stationary import after_the_start
@@ -549,8 +549,9 @@ def deployed(
     `delay` seconds after their measurement, by default one period and `LATE`; a law for joints is made for that, and
     any law is checked if the delay is given.
     """
-    late, stiff = (period + LATE if delay is None else as_not_negative("delay", delay)), joint_stiffness is not None
-    stiff = stiff or joint_damping is not None
+    stiff = joint_stiffness is not None or joint_damping is not None
+    late = period + LATE if delay is None else delay
+    late = as_delay(late, planned_problem(solution).system) if stiff or delay is not None else 0.0
     wanted = hold if hold is None else as_flag("hold", hold)
     if wanted is None and (feedback or stiff):
         solution, end, _ = standing_if_possible(solution)

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
-from dynamics.validation import as_array, as_choice, as_not_negative, as_number_or_vector, as_positive, as_whole_number
+from dynamics.validation import as_array, as_choice, as_number_or_vector, as_positive, as_whole_number
 from trajopt.capabilities import Contacts, Knots, Steps, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.extended_system import innermost, remembered_between, remembered_next, remembered_numbers
 from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
+from trajopt.results.late_feedback import as_delay
 from trajopt.results.policy import Policy, deployed, fed_back, planned_problem, policy_of
 
 if TYPE_CHECKING:
@@ -193,9 +194,9 @@ def simulate(
         Stiffness and damping of the joints, added to the gains or in their place, as in `Solution.policy`; an error
         with a function as policy, which has its own.  "auto" is made for the delay.
     delay : float, optional
-        Seconds after the measurement of a state at which the control made of it begins to act, in whole steps; until
-        the first one does, the first planned control acts.  By default zero, but "auto" is then made for the time
-        between two calls and 2 ms more.
+        Seconds after the measurement of a state at which the control made of it begins to act, in whole steps, as long
+        as 64 steps of the plan at most; until the first one does, the first planned control acts.  By default zero, but
+        "auto" is then made for the time between two calls and 2 ms more.
     noise : number or (ndx,) array, optional
         Standard deviations of the errors, along the tangent, of the states that the policy is given; independent from
         call to call.  What states remember of controls has none.
@@ -231,7 +232,7 @@ def simulate(
         raise ValueError(f"{name}: got one beside a policy of its own, expected None, or solution.policy with it")
     own, xs, us, N = problem.system, solution.xs, solution.us, len(solution.us)
     dt, period = as_positive("dt", dt), None if period is None else as_positive("period", period)
-    late, seed = 0.0 if delay is None else as_not_negative("delay", delay), as_whole_number("seed", seed, 0)
+    late, seed = 0.0 if delay is None else as_delay(delay, own), as_whole_number("seed", seed, 0)
     errors = None if noise is None else _errors(own, noise)
     durations = knot_durations(own, N, xs)
     if not callable(policy):

@@ -372,7 +372,7 @@ class Solution(PrintedAsTable, Reported, SolutionData):
             Seconds after the measurement of a state at which the control made of it begins to act; by default 3 ms, the
             time between two controls at 1 kHz and 2 ms more.  "auto" is made for it, and a law with joint feedback is
             checked in the closed loop with this delay, at rest and over the last second, before it is returned; if the
-            delay is given, any law is.
+            delay is given, any law is.  64 steps of the plan at most.
 
         Raises
         ------

@@ -27,6 +27,7 @@ from trajopt.solvers.compiled import (
     NO_STATE,
     SIDES,
     find_direction,
+    hard,
     iterated,
     record_type,
     reset,
@@ -64,14 +65,14 @@ def _first_multipliers(s, start, cycle, lower, upper, dual):
     """`trajopt.solvers.augmented_lagrangian.first_multipliers`."""
     penalty, largest = 0.0, 0.0
     enter(cycle.units)
-    if start.mode == PLAN:
+    if start.mode == PLAN and hard(s):
         project(lower, upper, dual, dual)
         enter(s.measure)
         for i in range(dual.shape[0]):
             largest = max(largest, abs(dual[i]))
         bearable = max(largest, s.unit) / max(s.scaled, TINY)
         penalty = min(s.penalty, LARGEST_PENALTY * s.unit, bearable)
-    s.penalty = max(penalty, FIRST * s.unit)
+    s.penalty = max(penalty, FIRST * s.unit) if hard(s) else s.soft_penalty
     s.error = s.residual = s.ceiling = s.violation_before = np.inf
     s.stationary, s.waits = 1e-2, 0
     enter(s.advance)
@@ -116,7 +117,7 @@ def begin(state, starts, cycles, x0, xs, gaps, K, c, limits, dual, lam, D):
     if start.mode != STATES:
         enter(s.step)
     for i in range(dual.shape[0]):
-        dual[i] = lam[i] / D[i] if start.mode == PLAN else 0.0
+        dual[i] = lam[i] / D[i] if start.mode == PLAN and hard(s) else 0.0
     reset(s, start.mu, start.scale, cost)
     if s.rows > 0:
         for i in range(c.shape[0]):
@@ -161,7 +162,7 @@ def _leave_plan(s, start, sides, cycle):
 def deploy(s, start, sides):
     """`trajopt.solvers.solve.deployed_gains`, in another side: the gains of a sweep with a moderate penalty."""
     penalty, last, other = s.penalty, s.side, (s.side + 1) % SIDES
-    if s.status != CONVERGED or penalty <= LARGEST_PENALTY * s.unit:
+    if s.status != CONVERGED or not hard(s) or penalty <= LARGEST_PENALTY * s.unit:
         return
     enter(sides[last].leave)
     enter(start.activate)

@@ -12,7 +12,8 @@ which `trajopt.solvers.program` prepares: compiled code knows no types of robots
 
 What happens rarely is left to the loop in Python, for which ASK is returned with the state as it was: a search without
 an acceptable step, or along other directions where a step is short; numbers that are not finite; mu beyond its limit,
-or on states that have gaps; under constraints exact models that are indefinite, barriers, and searches for feasibility.
+or on states that have gaps; under constraints that hold, exact models that are indefinite, barriers, and searches for
+feasibility.
 
 Where the loop is `alone`, as in a library without Python (`trajopt.solvers.alone`), it goes on by itself, and counts
 how often it would have asked: it takes the step found, raises mu after a search without one, that of controls where
@@ -74,7 +75,7 @@ STATE = record_type(
     tolerance absolute_tolerance threshold limit scale feasibility_tolerance complementarity_tolerance scaled_tolerance
     cost own_cost gradient_norm mu predicted rounding gap_weight total_gap largest_gap
     d1 d2 alpha new_cost new_own_cost promise after mu_of_search most_sweeps sweeps_left
-    penalty unit slope error stationary residual ceiling violation_before
+    soft_penalty penalty unit slope error stationary residual ceiling violation_before
     sizes total violation excess scaled complementarity product farthest new_terms new_violation
     """,
     """
@@ -191,6 +192,12 @@ def find_direction(s, side, exact):
 
 # ------------------------------------------------------------------------------------------------ under constraints
 @decision
+def hard(s):
+    """True under constraints that hold at a solution: their multipliers and their penalty change."""
+    return s.rows > 0 and s.soft_penalty == 0.0
+
+
+@decision
 def advance(s):
     """`trajopt.solvers.constrained.AugmentedLagrangian._advanced`."""
     gradient = gradient_error(s.gradient_norm, s.unit, s.slope, s.sizes, s.rows)
@@ -207,7 +214,7 @@ def advance(s):
 @decision
 def satisfied(s):
     """`trajopt.solvers.constrained.AugmentedLagrangian.satisfied`."""
-    if s.rows == 0:
+    if not hard(s):
         return True
     enter(s.measure_p)
     slack = s.complementarity_tolerance * max(1.0, LARGE_COST * abs(s.own_cost))
@@ -260,9 +267,9 @@ def find_minimum(s, side, exact, mu, begins, most):
 
 @decision
 def find_single_minimum(s, sides, found, exact, knot):
-    """`trajopt.solvers.constrained.AugmentedLagrangian.find_single_direction`, after its first sweep: the side of the
+    """`trajopt.solvers.constrained.SoftConstraints.find_single_direction`, after its first sweep: the side of the
     direction, whether it is an exact one, and the last knot at which a sweep failed."""
-    find_minimum(s, sides[found], exact, s.mu, OF_MULTIPLIERS, s.most_sweeps)
+    find_minimum(s, sides[found], exact, s.mu, OF_MULTIPLIERS if hard(s) else OF_TERMS, s.most_sweeps)
     if s.settled != 0 or s.sweeps_left <= 0.0 or (s.closed != 0 and s.promise > 0.0):
         return found, exact, knot
     d1, d2, promise, other = s.d1, s.d2, s.promise, (found + 1) % SIDES
@@ -279,15 +286,16 @@ def find_single_minimum(s, sides, found, exact, knot):
 @decision
 def find_way(s, side, exact, enough):
     """A direction, and the minimum of the model in its place; where that leads nowhere and the loop is alone, of models
-    with a larger mu (`trajopt.solvers.constrained.AugmentedLagrangian`): True if there is one, whether it is an exact
-    one, and the last knot at which a sweep failed."""
+    with a larger mu (`trajopt.solvers.constrained.SoftConstraints.find_direction`): True if there is one, whether it is
+    an exact one, and the last knot at which a sweep failed."""
     knot = -1
     for times in range(ATTEMPTS + 1):
         ok, s.mu, kind, failed = find_direction(s, side, exact)
         knot = max(knot, failed)
-        if not ok or (kind != exact and s.alone == 0):
+        convexifies = kind != exact and hard(s)
+        if not ok or (convexifies and s.alone == 0):
             return False, exact, knot
-        s.asked += kind != exact
+        s.asked += convexifies
         exact, change_of_sweep = kind, s.d1 + 0.5 * s.d2
         find_minimum(s, side, exact, s.mu, KNOWN, np.inf)
         if s.closed == 0 or s.promise > enough or -change_of_sweep <= enough or times == ATTEMPTS:
@@ -324,11 +332,14 @@ def update_penalty(s, sides, found, exact, mu):
 
 @decision
 def find_constrained_direction(s, sides, exact, enough):
-    """`trajopt.solvers.constrained.AugmentedLagrangian.find_direction`: True if a direction was found, whether it is an
-    exact one, its side, the last knot at which a sweep failed, and the length of a step that was tried along it, 0 for
-    none."""
+    """`trajopt.solvers.constrained.AugmentedLagrangian.find_direction`, and of soft constraints: True if a direction
+    was found, whether it is an exact one, its side, the last knot at which a sweep failed, and the length of a step
+    that was tried along it, 0 for none."""
     idle, first = s.idle >= IDLE, (s.side + 1) % SIDES
     found, knot, alpha = first, -1, 0.0
+    if not hard(s):
+        ok, exact, knot = find_way(s, sides[first], exact, max(enough, visible(s)) if idle else enough)
+        return ok, exact, first, knot, alpha
     enter(s.measure)
     if s.directed != 0:
         advance(s)
@@ -356,14 +367,14 @@ def find_constrained_direction(s, sides, exact, enough):
 def rounding_of_search(s):
     """The rounding of the merit by which a step under constraints may raise it, where less than that is promised
     (`trajopt.solvers.constrained.AugmentedLagrangian.search`)."""
-    return s.rounding if s.rows > 0 and -(s.d1 + 0.5 * s.d2) <= visible(s) else 0.0
+    return s.rounding if hard(s) and -(s.d1 + 0.5 * s.d2) <= visible(s) else 0.0
 
 
 @decision
 def search(s, side, weighted_gap, noise):
     """`trajopt.solvers.line_search.search`: length of the first acceptable step, 0 for none.  Its candidate, the cost
     and the violation there are left."""
-    bound = WORSE * s.total if s.rows > 0 and s.closed != 0 and s.scaled >= NEARLY_MET else np.inf
+    bound = WORSE * s.total if hard(s) and s.closed != 0 and s.scaled >= NEARLY_MET else np.inf
     closed = s.closed != 0
     take = side.take if closed else side.take_with_gaps
     enter(side.rollouts if closed else side.rollouts_with_gaps)
@@ -396,7 +407,7 @@ def step(s, side):
         enter(side.predict)
     if s.rows > 0:
         s.violation_before = s.total
-        if not short:
+        if hard(s) and not short:
             enter(side.move_dual)
         enter(s.keep_dual)
     enter(s.step)
@@ -405,7 +416,7 @@ def step(s, side):
     enter(s.expand_exactly if exact else s.expand)
     if s.rows > 0:
         enter(s.weigh)
-        if short and not closing:
+        if hard(s) and short and not closing:
             relax(s)
     s.mu = mu_after_step(s.mu, s.alpha, s.limit, excused)
     s.idle = idle_after_step(s.idle, closing, gain, new_cost)
@@ -433,7 +444,7 @@ def end_without_step(s):
     """`trajopt.solvers.ddp.Loop._stuck`, of a loop that is alone: GO_ON with a smaller penalty or a larger mu, or the
     code of an end."""
     s.tried, s.directed, s.gained, penalty = s.tried + 1, 1, 0, s.penalty
-    if s.rows > 0:
+    if hard(s):
         relax(s)
         if s.penalty != penalty:
             return GO_ON
@@ -460,7 +471,7 @@ def iterate(state, sides, records):
     """An iteration (`trajopt.solvers.ddp.Loop.step`): GO_ON after a step, the code of an end before one, or ASK.  Where
     a function of the user has to be compared with its trace first, the step is left to `take_step`."""
     s = state[0]
-    if s.rows > 0 and s.alone == 0 and (s.tried - s.since >= PATIENCE or (s.closed != 0 and s.waits >= KINKED)):
+    if hard(s) and s.alone == 0 and (s.tried - s.since >= PATIENCE or (s.closed != 0 and s.waits >= KINKED)):
         return ASK
     enter(s.save)
     enough = max(s.tolerance * abs(s.own_cost), s.absolute_tolerance)
@@ -487,7 +498,7 @@ def iterate(state, sides, records):
         if alpha == 0.0:
             alpha = search(s, sides[found], s.gap_weight * s.total_gap, rounding_of_search(s))
         s.alpha = alpha
-        elsewhere = s.rows == 0 and (exact or s.limited != 0)
+        elsewhere = not hard(s) and (exact or s.limited != 0)
         if s.alpha == 0.0 or (s.alpha < LONG_STEP and elsewhere):
             if s.alone == 0:
                 enter(s.restore)

@@ -271,6 +271,11 @@ class SoftConstraints(Unconstrained):
     def _dual(self, multipliers: Multipliers, c: np.ndarray) -> np.ndarray:
         return multipliers.weights(self.rows, c)[1].p
 
+    def search_single(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
+        """The step along a direction to the model's minimum, which knows limits better than others do."""
+        assert found.direction is not None
+        return self.trials(found, gap_weight, noise).along(found.direction)
+
     def after_step(self, state: State, used: Direction, step: Step) -> Multipliers:
         """The multipliers, which stay."""
         assert state.multipliers is not None
@@ -478,13 +483,17 @@ class AugmentedLagrangian(SoftConstraints):
 
     # ------------------------------------------------------------------------------------------------ the step
     def search(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
-        """The step along a direction: that to the model's minimum knows limits better than others do.  Where it
-        promises less than the merit's rounding, it may raise the merit by as much: where states are large numbers, the
-        last steps towards the constraints are refused or accepted by chance otherwise."""
+        """The step along a direction, and along no other one."""
+        return self.search_single(found, gap_weight, noise)
+
+    def search_single(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
+        """The step along a direction.  Where it promises less than the merit's rounding, it may raise the merit by as
+        much: where states are large numbers, the last steps towards the constraints are refused or accepted by chance
+        otherwise."""
         assert found.direction is not None
         if -found.direction.change <= visible(found.model):
             noise = max(noise, rounding(found.model))
-        return self.trials(found, gap_weight, noise).along(found.direction)
+        return super().search_single(found, gap_weight, noise)
 
     def bound(self, model: LocalModel) -> ViolationBound | None:
         """The bound for steps from an iterate; None where constraints are nearly met, or gaps are closed."""

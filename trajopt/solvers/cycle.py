@@ -44,6 +44,7 @@ from trajopt.solvers.augmented_lagrangian import (
     scale_of,
     stiffness,
     units_of,
+    weigh,
     weigh_active,
 )
 from trajopt.solvers.compiled import (
@@ -55,6 +56,7 @@ from trajopt.solvers.compiled import (
     find_constrained_direction,
     find_direction,
     find_single_minimum,
+    hard,
     record_type,
     reset,
     rounding_of_search,
@@ -75,7 +77,7 @@ CYCLE = record_type(
     """
     finite
     check wrong_at expect feed_back repeat remain move_up open hold follow take stay_with units project take_active_set
-    add_curvature keep take_kept before publish halve give measure_step choose look begin_afresh
+    add_curvature keep take_kept before take_terms publish halve give measure_step choose look begin_afresh
     """,
 )
 """The first mu; whether the numbers are finite that were looked at; and addresses: of the check of x0 and its result,
@@ -106,7 +108,7 @@ def expand(s, c):
     reset(s, c.first_mu, 1.0, float_at(s.value_at))
     if s.rows > 0:
         enter(c.units)
-        s.penalty = penalty_of_warm_start(s.penalty, s.unit)
+        s.penalty = penalty_of_warm_start(s.penalty, s.unit) if hard(s) else s.soft_penalty
         enter(c.project)
         enter(s.weigh)
         enter(s.measure)
@@ -215,7 +217,7 @@ def find_step(s, sides, c):
     if exact:
         enter(c.add_curvature)
         s.exact_known = 1
-    if s.rows > 0:
+    if hard(s):
         enter(c.take_active_set)
     ok, s.mu, exact, knot = find_direction(s, sides[found], exact)
     if not ok:
@@ -280,12 +282,15 @@ def search_elsewhere(s, c, sides, found, other):
 @decision
 def step(s, c, side):
     """`trajopt.solvers.real_time.RealTimeIteration._stepped`: the iterate, its multipliers and its costate."""
-    if s.rows > 0:
+    if hard(s):
         enter(c.before)
         if s.alpha >= LONG_STEP:
             enter(side.move_dual)
         if s.new_violation > max(NEARLY_MET, PROGRESS * s.total):
             enter(c.halve)
+    elif s.rows > 0:
+        enter(c.take_terms)
+    if s.rows > 0:
         enter(c.give)
         enter(c.measure_step)
     finish(c, side, side.predict)
@@ -361,10 +366,16 @@ def _feed_back(us, K, dx, lower, upper, u):
 
 
 @by_address
-def _take_multipliers(source, lam, D, dual):
-    """Multipliers of scaled rows from those of rows a knot later, in the user's units."""
+def _take_multipliers(state, source, lam, D, dual):
+    """Multipliers of scaled rows from those of rows a knot later, in the user's units; zeros for soft constraints."""
     for i in range(dual.shape[0]):
-        dual[i] = lam[source[i]] / D[i]
+        dual[i] = lam[source[i]] / D[i] if state[0].soft_penalty == 0.0 else 0.0
+
+
+@by_address
+def _take_terms(state, c, lower, upper, centre, dual, w):
+    """Write the derivatives of the terms of soft constraints, which are their multipliers."""
+    weigh(c, lower, upper, dual, centre, state[0].penalty, 0.0, dual, w)
 
 
 @by_address
@@ -484,7 +495,7 @@ class Cycle:
             give = PreparedCall(_give_multipliers, rows.dual, D, self.lam)
             moved_dual = np.zeros(R)
             moved += [
-                PreparedCall(_take_multipliers, source_of(rows.own, N), self.lam, D, moved_dual),
+                PreparedCall(_take_multipliers, state, source_of(rows.own, N), self.lam, D, moved_dual),
                 PreparedCall(copy, moved_dual, rows.dual), give,
             ]  # fmt: skip
             lx, lu, gradient, unused = np.zeros((N + 1, n)), np.zeros((N, nu)), np.zeros((N, nu)), np.zeros((N + 1, n))
@@ -506,6 +517,9 @@ class Cycle:
                     PreparedCall(_take_active_set, state, rows.c, *rows.limits, rows.centre, rows.p, rows.w)
                 ],
                 "before": [PreparedCall(copy, rows.dual, before)],
+                "take_terms": [
+                    PreparedCall(_take_terms, state, rows.new_c, *rows.limits, rows.centre, rows.dual, rows.w)
+                ],
                 "halve": [PreparedCall(_halve, before, rows.dual)],
                 "choose": [
                     PreparedCall(copy, e[0], lx), PreparedCall(copy, e[1], lu),
@@ -555,8 +569,9 @@ def cycle_of(options: LoopOptions, curvature: Curvature, problem: Problem, plan:
     formulation = transcribe(problem, options, curvature)
     rows, multipliers, warm = formulation.rows, None, plan.warm_start()
     if rows is not None:
-        start = Iterate(plan.xs, plan.us, plan.us, plan.cost, None, 0.0, plan.cost)
-        rows, multipliers, _ = taken_over(problem, warm, rows, start)
+        if options.soft_penalty == 0.0:
+            start = Iterate(plan.xs, plan.us, plan.us, plan.cost, None, 0.0, plan.cost)
+            rows, multipliers, _ = taken_over(problem, warm, rows, start)
         multipliers = multipliers or (np.zeros(len(rows)), 0.0)
     program = Program(Slots(problem, formulation.limits), curvature, rows, True)
     formulation.close()

@@ -45,7 +45,7 @@ def _begun(problem: Problem, options: LoopOptions, curvature: Curvature) -> tupl
     start = problem.us_init, problem.xs_init, None, False, options.feasibility_tolerance
     iterate = first_iterate(formulation, *start).iterate
     rows = formulation.rows
-    if rows is not None:
+    if rows is not None and options.soft_penalty == 0.0:
         formulation.rows = rows.scaled_at(iterate.xs, iterate.us, problem.system.linearize)
     if not np.isfinite(iterate.cost) or (rows is not None and not np.isfinite(rows.values(*iterate[:2])).all()):
         raise ValueError("export: the cost or a constraint is not finite at the first trajectory, expected finite ones")
@@ -205,8 +205,6 @@ def _check_kind(problem: Problem, options: LoopOptions, curvature: Curvature) ->
     if transcription_of(problem) is not None or depends_on_x0(problem):
         got = "a problem with a free initial state, parameters or a Periodic"
         raise ValueError(f"export: got {got}, expected a given initial state")
-    if options.soft_penalty > 0.0:
-        raise ValueError(f"export: got soft_penalty={options.soft_penalty}, expected 0")
     if curvature.hessian != "parallel":
         raise ValueError(f"export: got hessian={curvature.hessian!r}, expected 'parallel'")
 

@@ -154,8 +154,9 @@ limits have to be in order, and weights not negative.  What they write:
   without gains.  With 8 `x0` was not finite, or a quaternion in it not of unit length within 1e-6; a cycle has
   replaced it by the state that was planned;
 - `iterations` of the last solve or cycle, and in how many of these Python would have done more (below), `asked`;
-- `cost`, without terms of constraints; `gradient_norm`; `violation`, the largest one in the constraints' own units;
-  `gap`, the largest one between states and dynamics.ROWS
+- `cost`, without terms of constraints; `gradient_norm`; `violation`, the largest one in the constraints' own units,
+  of limits of controls, too, where these are rows (`control_limits="augmented_lagrangian"`), while `us` is within all
+  others; `gap`, the largest one between states and dynamics.ROWS
 
 ## Parameters
 

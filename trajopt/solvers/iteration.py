@@ -325,6 +325,10 @@ class Unconstrained:
         assert found.direction is not None
         return self.trials(found, gap_weight, noise).best(found.direction)
 
+    def search_single(self, found: FoundDirection, gap_weight: float, noise: float) -> TrialStep:
+        """The step of a real-time iteration along a direction."""
+        return self.search(found, gap_weight, noise)
+
     def search_elsewhere(self, found: FoundDirection, trial: TrialStep, gap_weight: float, noise: float) -> TrialStep:
         """The better one of a trial that does not do what its model predicts, and of one along another direction."""
         return self.trials(found, gap_weight, noise).without_curvature(trial)

@@ -58,7 +58,7 @@ from trajopt.solvers.augmented_lagrangian import (
     weigh,
 )
 from trajopt.solvers.compiled import ASK, RECORD, SIDE, SIDES, STATE, iterate, leave_step, take_step
-from trajopt.solvers.constrained import AugmentedLagrangian, gained_as_predicted
+from trajopt.solvers.constrained import AugmentedLagrangian, SoftConstraints, gained_as_predicted
 from trajopt.solvers.formulation import (
     ALPHAS,
     EPSILON,
@@ -620,7 +620,7 @@ class Program:
         s["tolerance"], s["absolute_tolerance"] = options.tolerance, options.absolute_tolerance
         s["threshold"], s["limit"], s["most"] = curvature.threshold, options.max_regularization, options.max_iterations
         s["feasibility_tolerance"], s["complementarity_tolerance"] = tolerance, options.complementarity_tolerance
-        s["most_sweeps"] = options.most_sweeps
+        s["most_sweeps"], s["soft_penalty"] = options.most_sweeps, options.soft_penalty
         if self.rows is not None and rows is not None:
             self.rows.take(rows)
             s["scaled_tolerance"] = (np.maximum(tolerance, rows.rounding) * rows.D).min(initial=tolerance)
@@ -665,7 +665,8 @@ class Program:
         s["penalty"], s["unit"], s["slope"], s["error"] = m.penalty, m.scale, m.slope, m.error
         s["stationary"], s["residual"], s["ceiling"] = m.stationary, m.residual, m.ceiling
         s["violation_before"], s["waits"] = m.violation, m.waits
-        s["since"] = state.feasibility.tried if constraints.restores else NEVER
+        restores = isinstance(constraints, AugmentedLagrangian) and constraints.restores
+        s["since"] = state.feasibility.tried if restores else NEVER
 
     def rests(self) -> bool:
         """True if this iteration is made in Python: some are after one that was left to it, more after several."""
@@ -783,7 +784,9 @@ def program_of(constraints: Unconstrained, state: State) -> Program | None:
     formulation, rows, m = constraints.formulation, constraints.formulation.rows, state.multipliers
     if type(formulation) is not Formulation:
         return None
-    if type(constraints) not in (Unconstrained, AugmentedLagrangian) or (m is not None and m.barrier > 0.0):
+    if type(constraints) not in (Unconstrained, SoftConstraints, AugmentedLagrangian):
+        return None
+    if m is not None and m.barrier > 0.0:
         return None
     closing = state.model.iterate.gaps is not None
     key = key_of(formulation.curvature, closing)

@@ -106,7 +106,7 @@ class RealTimeIteration(Loop):
     def _search(self, state: State, found: FoundDirection, uncertain: float) -> TrialStep:
         """The step along the direction; without constraints, along another one where it is short or gains less than it
         predicted."""
-        trial = self.constraints.search(found, state.gap_weight, uncertain)
+        trial = self.constraints.search_single(found, state.gap_weight, uncertain)
         if state.multipliers is not None or (trial.long and self._as_predicted(state, trial)):
             return trial
         return self.constraints.search_elsewhere(found, trial, state.gap_weight, uncertain)

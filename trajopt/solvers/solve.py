@@ -19,7 +19,7 @@ from trajopt.backward.expansions import Expansion, adjoint, expand, finite, hess
 from trajopt.backward.regularization import LONGEST
 from trajopt.capabilities import Expansions, capability
 from trajopt.costs.residuals import ControlResidual
-from trajopt.interfaces.system import System, control_names
+from trajopt.interfaces.system import System, control_names, slope_name
 from trajopt.optimality.active_limits import point_of
 from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
@@ -247,7 +247,7 @@ def _escape(
 def of_derivatives(problem: Problem, rows: Rows | None, expansion: Expansion, xs: np.ndarray, us: np.ndarray) -> str:
     """Message: which first derivative or Gauss-Newton Hessian is not finite at xs, us, whose expansion failed a
     sweep."""
-    culprit = _of_terms(problem, rows, xs, us) or _of_dynamics(expand(problem, xs, us)[:2], ("fx", "fu"))
+    culprit = _of_terms(problem, rows, xs, us) or _of_dynamics(problem, expand(problem, xs, us)[:2])
     if culprit is not None:
         return culprit
     costate, _ = adjoint(expansion)
@@ -265,7 +265,7 @@ def of_curvature(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.nda
         ones = np.ones((problem.horizon, problem.system.ndx))
         with np.errstate(all="ignore"):
             products = hessian_products(problem.system, xs, us, ones)
-        culprit = _of_dynamics(products, ("Hxx", "Hux", "Huu"))
+        culprit = _of_dynamics(problem, products)
     return "" if culprit is None else f"{culprit}, so the last step does without curvature"
 
 
@@ -287,11 +287,16 @@ def _of_terms(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarra
     return problem.objective.culprit(xs, us, problem.system.ndx) or (None if rows is None else rows.culprit(xs, us))
 
 
-def _of_dynamics(arrays: Sequence[np.ndarray], names: tuple[str, ...]) -> str | None:
+def _of_dynamics(problem: Problem, arrays: Sequence[np.ndarray]) -> str | None:
+    """Message: which entry of fx, fu, or of Hessian products is not finite, and where; None if all are."""
+    names = ("fx", "fu") if len(arrays) == 2 else ("Hxx", "Hux", "Huu")
     for name, array in zip(names, arrays, strict=True):
         knot = first_not_finite(array)
         if knot is not None:
-            return f"{name} of the dynamics is not finite at knot {knot}"
+            i, j = np.argwhere(~np.isfinite(array[knot]))[0]
+            entry = f"{name}[{i}, {j}] of the dynamics"
+            entry = entry if len(arrays) > 2 else f"{slope_name(problem.system, name, i, j)},"
+            return f"{entry} is not finite at knot {knot}"
     return None
 
 
@@ -371,7 +376,7 @@ def solve(
     if _goes_nowhere(state, start):
         return _diverged(loop.formulation, start.rejected or iterate)
     final = deployed_gains(loop.formulation, state, options)
-    solution = _solution(loop.formulation, state, final, start.kind, left, saddles)
+    solution = _solution(loop.formulation, state, final, start.kind, left, saddles, soft)
     loop.formulation.close()
     return solution
 
@@ -567,8 +572,10 @@ def _solution(
     start: str,
     not_taken_over: tuple[str, ...],
     saddle: str,
+    soft: bool,
 ) -> Solution:
-    """The solution of a solve; final: the sweep that gives its policy, None if there is none."""
+    """The solution of a solve; final: the sweep that gives its policy, None if there is none; soft: True for soft
+    constraints."""
     problem, status = formulation.problem, state.status
     assert status is not None
     model, last = _with_best_multipliers(formulation, state.model), state.direction and state.direction.sweep
@@ -583,7 +590,7 @@ def _solution(
         us=us,
         cost=cost,
         status=status,
-        message=" ".join(filter(None, (status.message, saddle, *_remarks(formulation, state)))),
+        message=" ".join(filter(None, (status.message, saddle, *_remarks(formulation, state, soft)))),
         iterations=len(state.log) - 1,
         k=k,
         K=K,
@@ -600,18 +607,17 @@ def _solution(
     )
 
 
-def _remarks(formulation: Formulation, state: State) -> tuple[str, str]:
+def _remarks(formulation: Formulation, state: State, soft: bool) -> list[str]:
     """Messages: to which accuracy the cost of a converged solve is known, where the dynamics are noisy; and by how much
-    controls exceed limits that are rows, where a solve ended before these were met.  Else empty."""
-    problem, us = formulation.problem, state.model.iterate.us
-    if state.status is Status.CONVERGED:
-        uncertain = noise(problem, state.model)
-        told = f"Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}."
-        return told if uncertain > 0.0 else "", ""
-    if formulation.limits is not None or problem.control_limits is None:
-        return "", ""
-    excess = float(np.abs(us - us.clip(*problem.control_limits)).max())
-    return "", f"Its controls exceed their limits by up to {excess:.2g}." if excess > 0.0 else ""
+    controls exceed limits that are rows, where these are soft, or a solve ended before they were met."""
+    problem, us, told, converged = formulation.problem, state.model.iterate.us, [], state.status is Status.CONVERGED
+    uncertain = noise(problem, state.model) if converged else 0.0
+    if uncertain > 0.0:
+        told.append(f"Steps of the dynamics are noisy, so that the cost is known to {uncertain:.1g}.")
+    if formulation.limits is None and problem.control_limits is not None and (soft or not converged):
+        excess = float(np.abs(us - us.clip(*problem.control_limits)).max())
+        told += [f"Its controls exceed their limits by up to {excess:.2g}."] if excess > 0.0 else []
+    return told
 
 
 def _policy(
