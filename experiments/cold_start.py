@@ -1,6 +1,6 @@
 """What a first use costs: functions that numba compiles, and processor time, with an empty cache; and every later one.
 
-    python -m experiments.cold_start [--budget | --warm] [--only NAME ...] [--starts N]
+    python -m experiments.cold_start [--budget | --warm] [--only NAME ...] [--starts N] [--page]
 
 Processor seconds differ by half between two runs on one machine, and more between machines.  So they are also given in
 units of a loop of Python that runs between compilations, and the budget that continuous integration holds is on what
@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from collections import defaultdict
 from functools import partial
 from pathlib import Path
@@ -22,12 +23,24 @@ from typing import Any
 
 import numpy as np
 
+from dynamics.compilation.ahead import VARIABLE, worker_count
 from experiments.harness import Experiment, Run, count, either, in_turns, option, records
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = "quick_start", "quadruped", "soft_arm"
-ARM = "import problems, trajopt; trajopt.compare(problems.make('arm'), {'ilqr': trajopt.ILQR(), 'ddp': trajopt.DDP()})"
-"""What `trajopt compare arm` does, in one process."""
+COMPARE = "trajopt.compare(problem, {'ilqr': trajopt.ILQR(), 'ddp': trajopt.DDP()})"
+GALLERY = "pendulum", "arm", "quadruped_trot", "soft_manipulator_reach"
+JOBS = {name: f"import problems, trajopt; problem = problems.make({name!r}); {COMPARE}" for name in GALLERY} | {
+    "cartpole with a bound": f"""
+import dataclasses, numpy as np, problems, trajopt
+problem = problems.make("cartpole")
+bounds = trajopt.StateBounds(problem.system, [-2.0, -np.inf, -np.inf, -np.inf], [2.0, np.inf, np.inf, np.inf])
+problem = dataclasses.replace(problem, constraints=[*problem.constraints, bounds])
+{COMPARE}
+"""
+}
+"""What `trajopt compare` does of each problem, in one process."""
+PAGE = ROOT / "docs" / "benchmarks" / "cold_start.json"
 BUDGET = ROOT / "tests" / "compilation_budget.json"
 """Raised by 2 % (from 97,441 instructions) when each driver and routine got an entry (`dynamics.simd.entries`), and by
 15 % when the iteration was compiled, which serves all problems once it is (`trajopt.solvers.compiled`)."""
@@ -93,21 +106,29 @@ print(clock.specialisations, instructions, time.process_time(), clock.units)
 
 
 def cold(name: str) -> dict[str, Any]:
-    """Figures of the arm or of an example, with an empty cache."""
-    path = ROOT / "examples" / f"{name}.py"
-    code = ARM if name == "arm" else f"runpy.run_path({str(path)!r})"
-    with tempfile.TemporaryDirectory() as folder:
-        variables = {"TRAJOPT_CACHE_DIR": f"{folder}/cache", "MPLBACKEND": "agg"}
-        command, env = [sys.executable, "-c", _MEASURE, code], {**os.environ, **variables}
-        done = subprocess.run(command, cwd=folder, env=env, check=True, stdout=subprocess.PIPE, text=True)
-    specialisations, instructions, seconds, units = done.stdout.split()[-4:]
+    """Figures of a problem or of an example, with an empty cache, without other processes."""
+    printed, seconds = _alone(name, 0)
+    specialisations, instructions, processor, units = printed.split()[-4:]
     return {
         "solved": name,
         "specialisations": int(specialisations),
         "instructions": int(instructions),
-        "seconds": float(seconds),
+        "processor seconds": float(processor),
         "loops": float(units),
+        "seconds": seconds,
     }
+
+
+def _alone(name: str, workers: int) -> tuple[str, float]:
+    """What a process prints that begins with an empty cache, and how long it takes."""
+    path = ROOT / "examples" / f"{name}.py"
+    code = JOBS.get(name, f"runpy.run_path({str(path)!r})")
+    with tempfile.TemporaryDirectory() as folder:
+        variables = {"TRAJOPT_CACHE_DIR": f"{folder}/cache", "MPLBACKEND": "agg", "TRAJOPT_QUIET": "1"}
+        command = [sys.executable, "-c", _MEASURE, code]
+        env, start = {**os.environ, **variables, VARIABLE: str(workers)}, time.perf_counter()
+        done = subprocess.run(command, cwd=folder, env=env, check=True, stdout=subprocess.PIPE, text=True)
+        return done.stdout, time.perf_counter() - start
 
 
 _END = """
@@ -147,10 +168,15 @@ def study(run: Run) -> dict[str, Any]:
     """One after another; with --budget the arm alone, beside what it may compile, with --warm the start-ups alone."""
     if run.options.warm:
         return {"rows": [], "warm": warm(run.options.starts), "over": []}
-    names = ["arm"] if run.options.budget else run.options.only or ["arm", *EXAMPLES]
+    names = ["arm"] if run.options.budget else run.options.only or [*JOBS, *EXAMPLES]
     rows = [cold(name) for name in run.track(names, "cold")]
     if not run.options.budget:
-        return {"rows": rows, "warm": warm(run.options.starts), "over": []}
+        for row in run.track(rows, "with other processes"):
+            row["seconds with other processes"] = _alone(row["solved"], worker_count())[1]
+        results = {"rows": rows, "warm": warm(run.options.starts), "over": [], "processors": os.cpu_count()}
+        if run.options.page:
+            PAGE.write_text(json.dumps(results, separators=(",", ":")) + "\n", encoding="utf-8")
+        return results
     allowed = json.loads(BUDGET.read_text(encoding="utf-8"))
     over = [key for key, most in allowed.items() if rows[0][key] > GROWTH * most]
     return {"rows": [*rows, {"solved": "budget", **allowed}], "warm": [], "over": over}
@@ -165,11 +191,12 @@ main = Experiment(
             option("--budget", action="store_true", help="the arm alone, exit code 1 if it compiles over 5 %% more"),
             option("--warm", action="store_true", help="start-ups with a filled cache alone"),
         ),
-        option("--only", nargs="+", choices=("arm", *EXAMPLES), help="with an empty cache, only these"),
+        option("--page", action="store_true", help="replace the figures of the site"),
+        option("--only", nargs="+", choices=(*JOBS, *EXAMPLES), help="with an empty cache, only these"),
         count("--starts", 9, "processes for each script with a filled cache"),
     ],
     tables=lambda results: [
-        *(records("Processor time with an empty cache", rows) for rows in [results["rows"]] if rows),
+        *(records("With an empty cache", rows) for rows in [results["rows"]] if rows),
         *(records("Start-up with a filled cache, medians", rows) for rows in [results["warm"]] if rows),
         *(f"more {key} than the budget allows: see {BUDGET.relative_to(ROOT)}" for key in results["over"]),
     ],

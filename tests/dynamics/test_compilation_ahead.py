@@ -1,4 +1,4 @@
-"""What compiles for which kind of problem, and other processes that compile it: each function once, whoever needs it."""
+"""What compiles for which kind of problem, and processes that compile it: each function once, whoever needs it."""
 
 import json
 import os
@@ -234,7 +234,9 @@ def test_the_command_refuses_unknown_words(capsys):
 def test_workers_end_with_their_parent(tmp_path):
     code = (
         "import os\nfrom dynamics.compilation.ahead import Workers\n"
-        "from dynamics.compilation.manifest import manifest\nworkers = Workers(range(len(manifest().entries)), 1); print(workers._processes[0].pid, flush=True); os._exit(0)"
+        "from dynamics.compilation.manifest import manifest\n"
+        "workers = Workers(range(len(manifest().entries)), 1)\n"
+        "print(workers._processes[0].pid, flush=True); os._exit(0)"
     )
     pid = int(run(code, tmp_path).stdout)
     end = time.monotonic() + 120.0
