@@ -413,7 +413,7 @@ def _correct(n, w, t, ds, turn, at, s):
 
 @kernel
 def _follow_path(m, e, cq, cv, base, s):
-    """Let a and multipliers of open lanes follow the path from t = 0 to t = 1; s.open becomes 1 in those that arrive."""
+    """Let unknowns of open lanes follow the path from t = 0 to t = 1; s.open becomes 1 in those of them that arrive."""
     align_stack(base)
     n, N, zero, one = m.counts[0], unknown_count(m, e), splat(s.r, 0.0), splat(s.r, 1.0)
     scale = cv / (one + _largest(n, base[n:]))
