@@ -205,6 +205,12 @@ class Steps:
         """The power of dt with which the error of the integrator falls."""
         return None
 
+    @property
+    def implicit_step(self) -> str:
+        """Method and length of steps that solve an equation, and are NaN where they find no solution, as in "sdirk2,
+        dt = 0.02 s", for messages; empty where no step does."""
+        return ""
+
     @NoDefault
     def refined(self, substeps: int) -> Any:
         """A system of the same states and controls in steps of dt/substeps, so many for each knot that takes time and

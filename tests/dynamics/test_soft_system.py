@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from dynamics.model.joints import FreeFlyer, Revolute
+from dynamics.model.joints import FreeFlyer, Prismatic, Revolute, Spherical
+from dynamics.rods.algorithms.closed_chains import assemble, closure_error, closure_jacobian
 from dynamics.rods.loads.contacts import PlaneContact
 from dynamics.rods.robot.builder import RodModelBuilder
 from dynamics.rods.robot.soft_robot import SoftRobot
@@ -15,6 +16,7 @@ from tests.reference.robot_systems import slope
 from tests.reference.rod_robots import ROBOTS, manipulator
 from tests.reference.soft_systems import complex_step_derivatives
 from tests.tolerances import COMPLEX_STEP, IDENTITY, SLOPE, relative_error
+from trajopt import DDP, ControlCost, Problem, StateCost
 
 DT = {name: 1e-3 if name == "newmark" else 0.01 for name in INTEGRATORS}
 """Newmark's first acceleration is that of the state, which far from equilibrium is large."""
@@ -260,3 +262,102 @@ def test_expansions_at_steps_that_newtons_method_does_not_reach_alone(rng):
     found, expected = (fx @ dx[:, :, None])[:, :, 0], (ends[0] - ends[1]) / (2.0 * h)
     errors = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
     assert np.sort(errors)[:-3].max() < 1e-3  # but near where the contact's force bends
+
+
+def five_bars() -> SoftRobot:
+    """A body in a plane on two legs, each of which closes a chain of four links at its foot, above a stiff ground."""
+    builder = RodModelBuilder(name="five bars")
+    builder.add_body("slide", "world", Prismatic("x"))
+    builder.add_body("lift", "slide", Prismatic("z"))
+    builder.add_body("base", "lift", Revolute("y"), mass=1.2, inertia=2e-2 * np.eye(3))
+    own = {"mass": 0.1, "com": (0.0, 0.0, -0.08), "inertia": np.diag([3e-4, 3e-4, 1e-5]), "damping": 0.02}
+    end = np.eye(3), (0.0, 0.0, -0.16)
+    ground = PlaneContact(1e4, exponent=1.0, smoothing=3e-3, damping=0.5, friction=0.8, slip=0.05)
+    for leg in (-1, 1):
+        for side in (-1, 1):
+            hip = np.eye(3), (0.2 * leg + 0.05 * side, 0.0, 0.0)
+            builder.add_body(f"upper {leg} {side}", "base", Revolute("y"), placement=hip, **own)
+            builder.add_body(f"lower {leg} {side}", f"upper {leg} {side}", Revolute("y"), placement=end, **own)
+        builder.add_closure(f"foot {leg}", f"lower {leg} -1", f"lower {leg} 1", Spherical(), end, end)
+        builder.add_contact(f"lower {leg} -1", ground, point=end[1])
+    return SoftRobot(builder.build(), torques=[f"upper {leg} {side}" for leg in (-1, 1) for side in (-1, 1)])
+
+
+def closed_sunk_knots(robot: SoftRobot, rng: np.random.Generator, count: int):
+    """As `sunk_knots`, with closed chains that do not open."""
+    x, n, model = np.zeros((count, 2 * robot.nq)), robot.nq, robot.model
+    for k in range(count):
+        q = np.r_[0.0, 0.245 + rng.uniform(-0.03, 0.03), 0.0, np.tile([0.874, -1.348, -0.874, 1.348], 2)]
+        q[3:] += 0.15 * rng.normal(size=n - 3)
+        q = assemble(model, q).q
+        v, A = rng.normal(size=n) * np.r_[0.5, 0.5, 1.0, np.full(n - 3, 4.0)], closure_jacobian(model, q)
+        x[k] = np.r_[q, v - np.linalg.pinv(A) @ (A @ v)]
+    return x, rng.normal(size=(count, robot.nu))
+
+
+def test_steps_of_closed_chains_near_stiff_contact_are_solved(rng):
+    """Both stages hold, as do the chains in them, whatever the other knots; a fifth of these steps takes a path."""
+    robot, dt = five_bars(), 0.05
+    system, (x, u) = SoftRobotSystem(robot, dt), closed_sunk_knots(robot, rng, 96)
+    following = system.step(x, u)
+    assert np.isfinite(following).all()
+    alone = np.array([system.step(*knot) for knot in zip(x[:16], u[:16], strict=True)])
+    np.testing.assert_array_equal(alone, following[:16])
+    for k in range(len(x)):
+        q, v = np.split(following[k], 2)
+        A, e = closure_jacobian(robot.model, q), closure_error(robot.model, q)
+        assert np.abs(A @ v + e / dt).max() < 1e-7 * (1.0 + np.abs(v).max())
+
+
+def test_derivatives_of_closed_chains_at_the_ends_of_paths(rng):
+    system = SoftRobotSystem(five_bars(), 0.05)
+    x, u = closed_sunk_knots(system.robot, rng, 48)
+    fx, _ = system.linearize(x, u)
+    dx, h = rng.normal(size=x.shape), 1e-7
+    ends = [system.step(x + s * h * dx, u) for s in (1.0, -1.0)]
+    found, expected = (fx @ dx[:, :, None])[:, :, 0], (ends[0] - ends[1]) / (2.0 * h)
+    errors = np.abs(found - expected).max(axis=1) / np.abs(expected).max(axis=1)
+    assert np.sort(errors)[:-5].max() < 1e-3  # but near where the contact's force bends
+
+
+# ------------------------------------------------------------------------------------------------ without a solution
+def deep(robot: SoftRobot) -> np.ndarray:
+    """A state whose feet are 5 cm deep in the ground and fall on: Newmark's first acceleration leads far away."""
+    x = np.zeros(2 * robot.nq)
+    x[5], x[6 : robot.nq], x[robot.nq + 5] = 0.19, np.tile([0.7, -1.4], 2), -2.0
+    return x
+
+
+def standing(system: SoftRobotSystem, x0: np.ndarray, us: np.ndarray) -> Problem:
+    goal, n = np.zeros(system.nx), system.nq
+    goal[5], goal[6:n] = 0.24, np.tile([0.7, -1.4], 2)
+    w = np.r_[np.full(3, 1.0), 1.0, 1.0, 10.0, np.full(4, 0.1), np.full(6, 0.01), np.full(4, 3e-3)]
+    running, last = [StateCost(system, goal, w), ControlCost(1e-2)], [StateCost(system, goal, 30.0 * w)]
+    return Problem(system, x0, len(us), running, last, us_init=us)
+
+
+def test_a_step_without_a_solution_is_named():
+    """By solves; explicit methods have none of that."""
+    robot = legged()
+    system = SoftRobotSystem(robot, 0.05, "newmark")
+    x0, us = deep(robot), np.zeros((3, robot.nu))
+    assert np.isnan(system.step(x0, us[0])).all()
+    solution = DDP().solve(standing(system, x0, us))
+    assert solution.status == "diverged"
+    assert "as the implicit step from knot 0 (newmark, dt = 0.05 s) has found no solution" in solution.cause
+    said = " ".join(solution.explain().split())
+    assert solution.cause in said and "a shorter time step, or softer contacts" in said
+    assert SoftRobotSystem(robot, 0.05).implicit_step == ""
+
+
+def test_solves_go_on_from_a_rollout_where_gaps_cannot_be_closed():
+    """Steps from the held initial state that would close its gaps have no solution, however short."""
+    robot, rng = legged(), np.random.default_rng(7)
+    system, n = SoftRobotSystem(robot, 0.02, "sdirk2"), robot.nq
+    x0 = np.zeros(system.nx)
+    x0[5], x0[6:n] = 0.245 + rng.uniform(-0.03, 0.03), np.tile([0.7, -1.4], 2) + 0.15 * rng.normal(size=4)
+    x0[n:] = rng.normal(size=n) * np.r_[np.full(3, 1.0), np.full(3, 0.5), np.full(4, 4.0)]
+    problem = standing(system, x0, 2.0 * rng.normal(size=(12, robot.nu)))
+    solution = DDP(max_iterations=30).solve(problem)
+    assert solution.status != "not_finite" and solution.consistent
+    np.testing.assert_allclose(system.rollout(x0, solution.us), solution.xs, rtol=1e-6, atol=1e-6)

@@ -40,7 +40,7 @@ class Everything(CirclePendulum):
     semi_implicit_from, idle = 1, np.array([False, True, False])
     scenery, state_names, control_names = np.ones((2, 2, 3)), ("c", "s", "w"), ("torque",)
     control_units, tangent_units = ("N m",), ("rad", "rad/s")
-    integrator_order, single_joints, phase_starts = 1, {"pin": (0, 2)}, np.array([0, 2])
+    integrator_order, implicit_step, single_joints, phase_starts = 1, "midpoint", {"pin": (0, 2)}, np.array([0, 2])
     start_advice = "states on the way"
     plain_tangent, state_space = False, (("so2",), ("euclidean", 1))
     tangent_names, neutral_state, serves = ("angle", "rate"), np.array([1.0, 0.0, 0.0]), (VectorSpace(2),)
@@ -319,6 +319,7 @@ SAME = {
     "joint_feedback": lambda w, i, *_: list(zip(w.joint_feedback, i.joint_feedback, strict=True)),
     "joint_inertias": lambda w, i, zs, xs, us: [(w.joint_inertias(zs), i.joint_inertias(xs))],
     "integrator_order": same("integrator_order"),
+    "implicit_step": lambda w, i, *_: [(w.implicit_step, i.implicit_step)],
     "write_expansion": same_expansion,
     "parameter_gradient": lambda w, i, zs, xs, us: [
         (w.parameter_gradient(zs, us, np.ones((N, 3))), i.parameter_gradient(xs, us, np.ones((N, 2))))

@@ -212,6 +212,18 @@ def test_a_wall_that_every_step_runs_into(solver):
     assert solution.status == "not_finite" and solution.cause.startswith("the state is NaN at knot 1")
 
 
+def test_plans_are_consistent_where_gaps_cannot_be_closed():
+    """The held initial state is cheaper than a fall, and no step closes its gaps: the fall is what is returned."""
+    system = Wall()
+    system.torque, system.implicit_step = 0.0, "midpoint, dt = 0.05 s"
+    near = StateCost(system, [1.01, 0.0], [50.0, 5.0])
+    solution = DDP().solve(Problem(system, [1.0, 0.0], 40, [ControlCost(1e-2)], [near]))
+    assert solution.status == "not_finite" and solution.consistent
+    np.testing.assert_array_equal(solution.xs, system.rollout(solution.xs[0], solution.us))
+    assert solution.cause.endswith("implicit step from knot 0 (midpoint, dt = 0.05 s) has found no solution")
+    assert_finite(solution)
+
+
 def test_long_steps_that_diverge_are_no_excuse():
     """Wrong derivatives stay what is blamed where short steps are finite; and a step found after longer ones that
     diverged leaves no cause."""

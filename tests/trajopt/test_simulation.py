@@ -243,6 +243,23 @@ def test_what_runs_away_is_infinite():
     gone = trajopt.simulate(plan, x0=[30.0], policy="open loop")
     assert not gone.finite and np.isinf(gone.largest_deviation).all() and not np.isnan(gone.xs).any()
     assert np.isfinite(gone.xs[0]).all() and not np.isnan(gone.us).any()
+    assert gone.cause.startswith("the motion is not finite from ") and "implicit" not in gone.cause
+
+
+def test_an_implicit_step_without_a_solution_is_told():
+    class Implicit(LinearSystem):
+        implicit_step = "midpoint, dt = 0.1 s"
+
+        def step(self, x, u):
+            following = super().step(x, u)
+            return np.where(following > 5.0, np.nan, following)
+
+    system = Implicit(1.1 * np.eye(1), np.eye(1))
+    plan = DDP().solve(Problem(system, [1.0], 10, [ControlCost(1.0)], [StateCost(system, [0.0], 1.0)]))
+    assert trajopt.simulate(plan).cause == ""
+    with pytest.warns(RuntimeWarning, match="simulate: the motion is not finite from .* implicit step .midpoint"):
+        lost = trajopt.simulate(plan, x0=[4.9], policy="open loop")
+    assert not lost.finite and "(midpoint, dt = 0.1 s) has found no solution" in lost.cause
 
 
 @pytest.mark.parametrize(

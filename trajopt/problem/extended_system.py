@@ -292,7 +292,7 @@ class ExtendedSystem(ClosedLoopRollouts):
         noise = inside(self.split(zs)[0])
         return np.hstack([noise, np.zeros((len(noise), self.memory))])
 
-    horizon, durations, phase_starts, integrator_order = same(), same(), same(), same()
+    horizon, durations, phase_starts, integrator_order, implicit_step = same(), same(), same(), same(), same()
     idle = Refused("a control that moves nothing is the control before of the next knot all the same")
     timed = Refused("rates are counted by the system's own time step")
     durations_along = Refused("rates are counted by the system's own time step")

@@ -34,6 +34,8 @@ APART, NOTHING = 1e4, 1e-9
 FAR = 1e6
 """Size of a component of the state that may be beyond the range of a model, relative to one and to where it began."""
 MANY_STEPS = 20
+IMPLICIT_STEP = "implicit step"
+"""What the cause of an end says where the equation of a step was found to have no solution."""
 SMALL_VIOLATION = 1e-6
 LIBRARY = ("trajopt", "dynamics")
 """Packages whose derivatives are known to be right."""
@@ -128,11 +130,15 @@ def advice(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -
         case Status.INVALID_DERIVATIVES:
             yield "trajopt.check_derivatives of what is not finite, at solution.xs[t], solution.us[t] of that knot t"
             yield "keep trajectories away from that point, by constraints or by another start"
+        case Status.NOT_FINITE if IMPLICIT_STEP in solution.cause:
+            yield from _for_implicit_steps()
         case Status.NOT_FINITE:
             yield from _for_steep_dynamics(solution)
             yield "limits or a barrier that keep trajectories clear of where that is so, or a start farther from it"
             yield "make it finite there, with a large cost in place of NaN or Inf"
         case Status.DIVERGED:
+            if IMPLICIT_STEP in solution.cause:
+                yield from _for_implicit_steps()
             if solution.us.any():
                 yield "start from other controls: smaller ones, or those that hold the initial state"
             else:
@@ -141,6 +147,12 @@ def advice(solution: SolutionData, solver: Any, weights: Sequence[np.ndarray]) -
             yield f"a smaller time step or another integrator for {system}"
         case Status.INFEASIBLE:
             yield from _for_infeasible(solution, solver, weights)
+
+
+def _for_implicit_steps() -> Iterator[str]:
+    """Advice where the equation of a step was found to have no solution."""
+    yield "a shorter time step, or softer contacts, and trajopt.continuation from there to stiff ones"
+    yield "another start: controls that hold the robot up, us_init=, or states, xs="
 
 
 def _for_a_start_without_states(solution: SolutionData) -> Iterator[str]:

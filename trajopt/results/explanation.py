@@ -43,7 +43,7 @@ from trajopt.results.discretization import notable_error
 from trajopt.results.joint_feedback import in_contact, least_stiffness
 from trajopt.results.lagrangian import lagrangian_gradient
 from trajopt.results.policy import why_not_held
-from trajopt.results.records import EXAMPLE, HELD, MIDDLE, STILL, WARM, ConstraintReport, SolutionData, Status
+from trajopt.results.records import EXAMPLE, HELD, MIDDLE, STILL, WARM, ZEROS, ConstraintReport, SolutionData, Status
 from trajopt.results.stationary import is_soft
 
 WIDTH = 100
@@ -112,8 +112,10 @@ def _start(solution: SolutionData) -> Iterator[str]:
         yield "Zeros for controls led nowhere: the solve began with the controls of an example (u_example=)."
     if solution.start == STILL:
         yield (
-            "A solve from zeros for controls came to no end: this one began with controls that hold the initial state."
+            "A solve from the first controls came to no end: this one began with controls that hold the initial state."
         )
+    if solution.start == ZEROS:
+        yield "A solve from the first controls came to no end: this one began with zeros for controls."
     if solution.start == WARM:
         yield "The solve began with the trajectory and the multipliers of a warm start."
     if solution.not_taken_over:

@@ -59,8 +59,10 @@ _MESSAGES = {
 # Parts of a solution besides its arrays: iterations, constraints, and warm starts.
 
 GIVEN, WARM, HELD, MIDDLE, STILL, EXAMPLE = "given", "warm", "held", "middle", "quasi_static", "example"
+ZEROS = "zeros"
 """Start of a solve: the arguments' or the problem's own; a warm start; the initial state at every knot; the middle of
-limits; controls that hold the initial state; those of a function's example."""
+limits; controls that hold the initial state; those of a function's example; controls of zero in place of those given.
+"""
 
 
 class IterationRecord(NamedTuple):

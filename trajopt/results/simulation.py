@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.printed import in_brief
+from dynamics.simd.caller import warn
 from dynamics.validation import as_array, as_choice, as_number_or_vector, as_positive, as_whole_number
 from trajopt.capabilities import Contacts, Knots, Steps, capability
 from trajopt.interfaces.system import System, check_system, knot_durations, state_array
 from trajopt.problem.extended_system import innermost, remembered_between, remembered_next, remembered_numbers
+from trajopt.problem.objective import first_not_finite
 from trajopt.results.dense_output import Controller, deviations, fine_rows, finer_for_stiff, roll_out_finely
 from trajopt.results.late_feedback import as_delay
 from trajopt.results.policy import Policy, deployed, fed_back, planned_problem, policy_of
@@ -87,6 +89,16 @@ class Simulation:
         return bool(np.isfinite(self.xs).all())
 
     @property
+    def cause(self) -> str:
+        """From when on the motion is not finite, and the implicit step without a solution that it ends at, if its
+        system has such steps; empty where it is finite."""
+        t, method = first_not_finite(self.xs), capability(self.system, Steps).implicit_step
+        if t is None:
+            return ""
+        told = f"the motion is not finite from {self.times[t]:.3g} s on"
+        return told + (f", as an implicit step ({method}) has found no solution" if method else "")
+
+    @property
     def largest_deviation(self) -> np.ndarray:
         """The largest deviation (ndx,) of each component of the tangent."""
         return np.abs(self.deviation).max(axis=0)
@@ -115,9 +127,7 @@ class Simulation:
         if known.contact_forces is None or known.contact_points is None or not known.contact_frames:
             raise TypeError(f"contacts: got a motion of a {type(system).__name__}, expected a system with contacts")
         if not self.finite:
-            when = self.times[np.flatnonzero(~np.isfinite(self.xs).all(axis=1))[:1]]
-            at = f", not from {when[0]:.3g} s on" if len(when) else ""
-            raise ValueError(f"contacts: got a motion that is not finite to its end{at}; expected one that is")
+            raise ValueError(f"contacts: {self.cause}, expected one that is finite to its end")
         mu = np.nan if friction is None else as_positive("friction", friction)
         axis = as_array("normal", normal, (3,), copy=True)
         if not axis.any():
@@ -214,7 +224,7 @@ def simulate(
     Warns
     -----
     RuntimeWarning
-        As `Solution.policy`.
+        As `Solution.policy`; and where the motion ends at an implicit step without a solution.
 
     Examples
     --------
@@ -268,7 +278,10 @@ def simulate(
         memory.write(X)
     if period is None and np.isfinite(X).all():
         times = _times(rows, knot_durations(own, N, X[rows]))  # feedback may change durations that are free
-    return Simulation(fine, times, X, np.repeat(U, np.diff(breaks), axis=0), rows, deviations(own, xs, X[rows]), xs)
+    motion = Simulation(fine, times, X, np.repeat(U, np.diff(breaks), axis=0), rows, deviations(own, xs, X[rows]), xs)
+    if not motion.finite and capability(fine, Steps).implicit_step:
+        warn(f"simulate: {motion.cause}; shorter ones (dt=) may have one", RuntimeWarning)
+    return motion
 
 
 def _errors(own: System, noise: Any) -> np.ndarray:

@@ -17,7 +17,7 @@ from dynamics.validation import as_positive
 from trajopt.backward.backward_pass import SweepResult, empty_gains
 from trajopt.backward.expansions import Expansion, adjoint, expand, finite, hessian_products, largest_gradient
 from trajopt.backward.regularization import LONGEST
-from trajopt.capabilities import Expansions, capability
+from trajopt.capabilities import Expansions, Steps, capability
 from trajopt.costs.residuals import ControlResidual
 from trajopt.interfaces.system import System, control_names, slope_name
 from trajopt.optimality.active_limits import point_of
@@ -28,7 +28,7 @@ from trajopt.problem.constraints import ControlBounds, ResidualConstraint
 from trajopt.problem.objective import all_finite, first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
-from trajopt.results.records import EXAMPLE, MIDDLE, STILL, ConstraintReport, Status, WarmStart
+from trajopt.results.records import EXAMPLE, GIVEN, HELD, MIDDLE, STILL, ZEROS, ConstraintReport, Status, WarmStart
 from trajopt.results.solution import Solution
 from trajopt.results.stationary import both, callback_inside, solution_outside, warm_start_inside
 from trajopt.rows import Rows, change_of_rows, pack, read_only, with_multipliers
@@ -64,6 +64,7 @@ from trajopt.solvers.start import (
     given_trajectory,
     middle_controls,
     middle_states,
+    rolled_out,
     starts_from_zeros,
     still_controls,
     taken_over,
@@ -269,18 +270,26 @@ def of_curvature(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.nda
     return "" if culprit is None else f"{culprit}, so the last step does without curvature"
 
 
-def of_trajectory(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str:
-    """Message: which state, control, cost or constraint is not finite; or the dynamics, where states were given."""
+def of_trajectory(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray, which: str = "") -> str:
+    """Message: which state, control, cost or constraint is not finite; or the dynamics, where states were given.
+    which : words that say which trajectory it is."""
     for what, points in (("the state is", xs), ("a control is", us)):
         t = first_not_finite(points)
         if t is not None:
-            return f"{what} {number_name(points[t][~np.isfinite(points[t])][0])} at knot {t}"
+            why = _no_solution(problem, t - 1) if points is xs and t > 0 and all_finite(us[:t]) else ""
+            return f"{what} {number_name(points[t][~np.isfinite(points[t])][0])} at knot {t}{which}{why}"
     with np.errstate(all="ignore"):
         reached = np.asarray(problem.system.step(xs[:-1], us))
     t = first_not_finite(reached)
     if t is not None:
-        return f"the step of the dynamics is not finite at knot {t}"
-    return _of_terms(problem, rows, xs, us) or "the sum of costs overflows"
+        return f"the step of the dynamics is not finite at knot {t}{which}{_no_solution(problem, t)}"
+    return (_of_terms(problem, rows, xs, us) or "the sum of costs overflows") + which
+
+
+def _no_solution(problem: Problem, t: int) -> str:
+    """Words to append where a step from knot t is not finite, of a system whose steps solve an equation."""
+    method = capability(problem.system, Steps).implicit_step
+    return f", as the implicit step from knot {t} ({method}) has found no solution" if method else ""
 
 
 def _of_terms(problem: Problem, rows: Rows | None, xs: np.ndarray, us: np.ndarray) -> str | None:
@@ -331,9 +340,7 @@ def solve(
     tolerance = options.feasibility_tolerance
     start = first_iterate(formulation, us, xs, None if real_time_iteration else K, of_warm_start, tolerance)
     iterate = start.iterate
-    known = math.isfinite(iterate.cost)
-    if known and rows is not None and not real_time_iteration:
-        known = np.isfinite(rows.values(iterate.xs, iterate.us)).all()
+    known = math.isfinite(iterate.cost) if real_time_iteration else _known(formulation, iterate)
     if not known:
         found = _from_elsewhere(problem, options, curvature, callback, time_limit) if by_default else None
         return found or _diverged(formulation, iterate)
@@ -364,6 +371,8 @@ def solve(
         loop, state = _with_second_solve(loop, state, still or iterate, callback)
         if loop is not first and still is not None:
             start = start._replace(kind=STILL)
+    if _stuck_with_gaps(state, start):
+        loop, state, start = _from_rollout(loop, state, start, callback)
     left_for_others = options.max_iterations - state.tried
     if by_default and left_for_others > 0 and state.status in (Status.INVALID_DERIVATIVES, Status.NOT_FINITE):
         others = replace(options, max_iterations=left_for_others)
@@ -415,8 +424,45 @@ def _still_start(formulation: Formulation) -> Iterate | None:
     if us is None or np.allclose(us, problem.us_init):
         return None
     found = formulation.start(us, None)
-    values = 0.0 if formulation.rows is None else formulation.rows.values(found.xs, found.us)
-    return found if math.isfinite(found.cost) and np.isfinite(values).all() else None
+    return found if _known(formulation, found) else None
+
+
+def _stuck_with_gaps(state: State, start: FirstIterate) -> bool:
+    """True if steps from the held initial state ended before they have closed its gaps, where some were not finite."""
+    spoilt = state.status in STUCK and state.stall.rejected.not_finite is not None
+    return spoilt and start.kind == HELD and state.model.iterate.gaps is not None
+
+
+def _from_rollout(
+    loop: Loop, state: State, start: FirstIterate, callback: Callback | None
+) -> tuple[Loop, State, FirstIterate]:
+    """The end of a solve that goes on from a rollout, where the held initial state has led nowhere: under the policy of
+    the last iterate, of the first controls, of those that hold the initial state, or of none, whichever is finite and
+    cheapest; the given end where none is finite, or where that one is no better."""
+    formulation = loop.formulation
+    none = np.zeros_like(state.model.iterate.us)
+    if formulation.problem.control_limits is not None:
+        none = none.clip(*formulation.problem.control_limits)
+    starts = [(start.rejected, GIVEN), (_still_start(formulation), STILL), (formulation.start(none, None), ZEROS)]
+    if state.direction is not None:
+        K = formulation.policy(state.model, state.direction.sweep)[1]
+        starts.insert(0, (rolled_out(formulation, state.model.iterate, K), HELD))
+    rollouts = [(iterate, kind) for iterate, kind in starts if iterate is not None and _known(formulation, iterate)]
+    if not rollouts or state.tried >= loop.options.max_iterations:
+        return loop, state, start
+    iterate, kind = min(rollouts, key=lambda each: each[0].cost)
+    found = replace(loop, optimum=None).run(iterate, callback, np.inf, state.log[: state.tried], state)
+    if loop.rank(found) <= loop.rank(state):
+        return loop, found, FirstIterate(iterate, kind)
+    assert state.status is not None
+    return loop, loop.ended(state._replace(log=found.log[: found.tried]), state.status), start
+
+
+def _known(formulation: Formulation, iterate: Iterate) -> bool:
+    """True if cost and rows of an iterate are finite."""
+    if not math.isfinite(iterate.cost) or formulation.rows is None:
+        return math.isfinite(iterate.cost)
+    return bool(np.isfinite(formulation.rows.values(iterate.xs, iterate.us)).all())
 
 
 def expect_solves(problem: Problem, options: LoopOptions) -> None:
@@ -461,9 +507,8 @@ def _goes_nowhere(state: State, start: FirstIterate) -> bool:
     rows, rejected = state.model.rows, start.rejected
     if state.tried == 0 and state.status is Status.INVALID_DERIVATIVES:
         return rejected is not None or (rows is not None and not np.isfinite(rows.c).all())
-    stuck = state.status in (Status.NOT_POSITIVE_DEFINITE, Status.LINE_SEARCH_FAILED, Status.NOT_FINITE)
     unknown = rejected is not None and not np.isfinite(rejected.cost)
-    return stuck and unknown and not any(record.alpha > 0.0 for record in state.log)
+    return state.status in STUCK and unknown and not any(record.alpha > 0.0 for record in state.log)
 
 
 def past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[State, str]:
@@ -496,7 +541,9 @@ def past_saddles(loop: Loop, state: State, callback: Callback | None) -> tuple[S
 
 TURN = 200
 """Number of steps of the first solve before the second one begins, and of that before the first one goes on."""
-FAILED = Status.MAX_ITERATIONS, Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_DEFINITE, Status.NOT_FINITE
+STUCK = Status.LINE_SEARCH_FAILED, Status.NOT_POSITIVE_DEFINITE, Status.NOT_FINITE
+"""Ends without a step."""
+FAILED = Status.MAX_ITERATIONS, *STUCK
 """Ends without a minimum, and without a proof that there is none."""
 
 
@@ -698,7 +745,7 @@ def _cause(formulation: Formulation, state: State, status: Status) -> str:
         return of_derivatives(problem, rows, state.model.expansion, xs, us)
     blocked = state.stall.rejected.blocked
     if blocked is not None and status in (Status.NOT_FINITE, Status.INFEASIBLE, Status.MAX_ITERATIONS):
-        return f"{of_trajectory(problem, rows, blocked.xs, blocked.us)} of the shortest step tried"
+        return of_trajectory(problem, rows, blocked.xs, blocked.us, " of the shortest step tried")
     without_curvature = state.direction is not None and state.direction.without_curvature
     return of_curvature(problem, rows, xs, us) if without_curvature else ""
 

@@ -20,6 +20,9 @@ with controls that hold the initial state: those of the system itself (`quasi_st
 
 so that what controls do not reach within a step, as a clock, does not count.
 
+Where steps from the held initial state end with gaps, since some were not finite, the solve goes on without gaps, from
+the cheapest finite rollout: of the last iterate's policy, of the first controls, of those that hold, or of zeros.
+
 A warm start is never compared with the held initial state.  Its states stay where they have no gaps.  Where they have,
 as from another initial state, a rollout with its gains replaces them if cost and violation are at most twice those of
 the states with gaps, the gaps counted as violation; else the gaps stay, and the first full step closes them.  The

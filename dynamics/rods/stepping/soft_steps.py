@@ -98,7 +98,8 @@ class StepScratch(NamedTuple):
     accepted: np.ndarray = lanes(N)
     step: np.ndarray = lanes(N)
     scale: np.ndarray = lanes(N)
-    path: np.ndarray = lanes(2 * n)
+    path: np.ndarray = lanes(2 * N)
+    missed: np.ndarray = lanes(Size("closed", "e.closures.kind.size"))
     work: np.ndarray = lanes(WORK)
 
 
@@ -118,7 +119,8 @@ class SoftStage(NamedTuple):
     accepted: np.ndarray  # (N), of Newton's method: the best so far, the step from there, weights of the residual
     step: np.ndarray  # (N)
     scale: np.ndarray  # (N)
-    path: np.ndarray  # (n, 2) of a point of a path: J^-1 R and J^-1 R_t
+    path: np.ndarray  # (N, 2) of a point of a path: J^-1 R and J^-1 R_t
+    missed: np.ndarray  # (N - n), A v + e / T of closed chains where a path begins
     work: np.ndarray
     b: Blocks
     c: ControlBlocks
@@ -129,7 +131,9 @@ def slice_stage(m, e, work):
     """A `SoftStage` in `StepScratch`."""
     x, _ = _slice_lanes(m, e, work)
     b, c, _ = slice_results(m, e, x.A)
-    return SoftStage(x.open, x.base, x.first, x.state, x.r, x.J, x.A, x.accepted, x.step, x.scale, x.path, x.work, b, c)
+    return SoftStage(
+        x.open, x.base, x.first, x.state, x.r, x.J, x.A, x.accepted, x.step, x.scale, x.path, x.missed, x.work, b, c
+    )
 
 
 # ------------------------------------------------------------------------------------------------ Newton's method
@@ -325,6 +329,10 @@ def _newton(m, e, cq, cv, base, s, kind):
 #
 # For t = 0 there is one, M a = - r(q, v, 0, u).  Steps along the tangent are corrected across it by Newton's method, by
 # the arc length of (cv a / S, t), S = 1 + max |v|, so that the path may turn back on its way     [Keller 1977]
+#
+# Closed chains have g = A v' + e / T at (q + t^2 cq a, v + t cv a), and what of it the base misses, g0, falls with t:
+#
+#     (g - (1 - t) g0) / t = 0,      which for t = 0 is cv A a + g0 = 0
 
 FIRST_ARC, LEAST_ARC = 0.1, 1e-9
 """Length of the first step along a path; lengths below which a path is given up."""
@@ -335,14 +343,35 @@ MAX_POINTS = 1000
 
 
 @kernel
+def _store_chains_on_path(n, N, cq, cv, t, s):
+    """Rows of closed chains of R and R_t at (a, t), into s.path; s.missed where t is zero."""
+    zero, one = splat(s.r, 0.0), splat(s.r, 1.0)
+    square, back = t * t, 1.0 / t
+    for k in range(N - n):
+        g = fma(chain_rate(n, N, s), load(s.c.closed.e, k), load(s.c.closed.rate, k))
+        missed = select_less(zero, square, load(s.missed, k), g)
+        along, turning = zero, zero
+        for j in range(n):
+            a, x = load(s.state, 2 * n + j), load(s.c.closed.A, k * n + j)
+            along = fma(cv * x, a, along)
+            turning = fma(cq * fma(chain_rate(n, N, s), x, load(s.c.closed.A_rate, k * n + j)), a, turning)
+        row = select_less(zero, square, back * fma(t - one, missed, g), along + missed)
+        rate = select_less(zero, square, back * (fma(2.0 * t, turning, along + missed) - row), turning)
+        store(s.missed, k, missed)
+        store(s.path, 2 * (n + k), row)
+        store(s.path, 2 * (n + k) + 1, rate)
+
+
+@kernel
 def _evaluate_path(m, e, cq, cv, t, base, s):
     """J^-1 R and J^-1 R_t at (a, t), into s.path; the factors in s.J stay, for they are those of a lane alone."""
     align_stack(base)
-    n, first = m.counts[0], np.int64(FIRST)
+    n, N, first = m.counts[0], unknown_count(m, e), np.int64(FIRST)
     square, slope, b, X = cq * t * t, cv * t, s.b, s.path
     J = s.A[3 * n * n :]  # blocks of the Hessian, idle here
     advance(n, 0.0, square, slope, base, s.state[2 * n : 3 * n], s.state)
     residual_kernel(m, e, first, s.state, s.work, s.r, s.A)
+    _store_chains_on_path(n, N, cq, cv, t, s)
     for i in range(n):
         rate = splat(s.r, 0.0)
         for j in range(n):
@@ -350,9 +379,10 @@ def _evaluate_path(m, e, cq, cv, t, base, s):
             rate = fma(fma(2.0 * cq * t, load(b.dq, k), cv * load(b.dv, k)), a, rate)
         store(X, 2 * i, load(s.r, i))
         store(X, 2 * i + 1, rate)
-    store_jacobian(n, n, square, slope, s, J)
-    factorize_lanes(n, J)
-    solve_lanes(n, J, X, 2)
+    store_jacobian(n, N, square, slope, s, J)
+    _store_border(n, N, True, cq * t, cv, s, J)
+    factorize_lanes(N, J)
+    solve_lanes(N, J, X, 2)
 
 
 @kernel
@@ -383,30 +413,33 @@ def _correct(n, w, t, ds, turn, at, s):
 
 @kernel
 def _follow_path(m, e, cq, cv, base, s):
-    """Let a of open lanes follow the path from t = 0 to t = 1; s.open becomes 1 in those of them that arrive."""
+    """Let unknowns of open lanes follow the path from t = 0 to t = 1; s.open becomes 1 in those of them that arrive."""
     align_stack(base)
-    n, zero, one = m.counts[0], splat(s.r, 0.0), splat(s.r, 1.0)
+    n, N, zero, one = m.counts[0], unknown_count(m, e), splat(s.r, 0.0), splat(s.r, 1.0)
     scale = cv / (one + _largest(n, base[n:]))
     active, arrived, w = load(s.open, 0), zero, scale * scale
     t, ds, square = zero, splat(s.r, FIRST_ARC), zero
-    for i in range(n):
-        store(s.state, 2 * n + i, select_less(0.5, active, zero, load(s.state, 2 * n + i)))
+    for i in range(N):
+        k = unknown(n, N, s, i)
+        store(s.state, k, select_less(0.5, active, zero, load(s.state, k)))
     for _ in range(2):  # R is linear in a; then a tangent at its zero
         _evaluate_path(m, e, cq, cv, zero, base, s)
         square = zero
-        for i in range(n):
-            z, x = load(s.path, 2 * i + 1), load(s.state, 2 * n + i)
-            square = fma(w * z, z, square)
+        for i in range(N):
+            k = unknown(n, N, s, i)
+            z, x = load(s.path, 2 * i + 1), load(s.state, k)
+            if i < n:
+                square = fma(w * z, z, square)
             x = select_less(0.5, active, x - load(s.path, 2 * i), x)
-            store(s.state, 2 * n + i, x)
+            store(s.state, k, x)
             store(s.accepted, i, x)
     turn = one / sqrt(one + square)
     at = ds * turn
-    for i in range(n):
+    for i in range(N):
         along = -turn * load(s.path, 2 * i + 1)
         store(s.step, i, along)
         x = load(s.accepted, i)
-        store(s.state, 2 * n + i, select_less(0.5, active, fma(ds, along, x), x))
+        store(s.state, unknown(n, N, s, i), select_less(0.5, active, fma(ds, along, x), x))
     before, corrections, count = splat(s.r, np.inf), zero, 0
     while count < MAX_POINTS and not all_less(active, 0.5):
         _evaluate_path(m, e, cq, cv, at, base, s)
@@ -430,15 +463,16 @@ def _follow_path(m, e, cq, cv, base, s):
         shorter = select_less(1e-3 * length, to_end, to_end, 1e-3 * length)
         length = select_less(0.5, beyond, shorter, length)
         length = select_less(0.5, ends, zero, length)
-        for i in range(n):
-            z, x = load(s.path, 2 * i + 1), load(s.state, 2 * n + i)
+        for i in range(N):
+            k = unknown(n, N, s, i)
+            z, x = load(s.path, 2 * i + 1), load(s.state, k)
             corrected = x - fma(z, dt, load(s.path, 2 * i))
             accepted = select_less(0.5, good, corrected, load(s.accepted, i))
             along = select_less(0.5, good, -1.0 * (direction * z), load(s.step, i))
             store(s.accepted, i, accepted)
             store(s.step, i, along)
             trial = select_less(0.5, other, fma(length, along, accepted), corrected)
-            store(s.state, 2 * n + i, select_less(0.5, active, trial, x))
+            store(s.state, k, select_less(0.5, active, trial, x))
         at = select_less(0.5, other, fma(length, direction, following), at + dt)
         corrections = select_less(0.5, other, zero, corrections + one)
         before = select_less(0.5, other, splat(s.r, np.inf), size)
@@ -452,14 +486,14 @@ def _follow_path(m, e, cq, cv, base, s):
 @shared_kernel
 def solve_stage(m, e, cq, cv, base, s, kind):
     """a of the stage at base = (q, v), in the state's third part, which has a start, and q', v' in its first two; NaN
-    in lanes in which no method has converged, from the start, or, without closed chains, at the end of a path."""
+    in lanes in which no method has converged, from the start, or at the end of a path."""
     align_stack(base)
-    n, N, one = m.counts[0], unknown_count(m, e), splat(s.r, 1.0)
+    n, one = m.counts[0], splat(s.r, 1.0)
     a = s.state[2 * n : 3 * n]
     store(s.open, 0, one)
     _newton(m, e, cq, cv, base, s, kind)
     left = load(s.open, 0)
-    if N == n and not all_less(left, 0.5):
+    if not all_less(left, 0.5):
         _follow_path(m, e, cq, cv, base, s)
         left = left * (one - load(s.open, 0))
         _newton(m, e, cq, cv, base, s, EXACT)
@@ -474,6 +508,8 @@ def solve_stage(m, e, cq, cv, base, s, kind):
 
 SEMI_IMPLICIT_EULER, IMPLICIT_MIDPOINT, NEWMARK, SDIRK2, EXTRAPOLATED_EULER = 0, 1, 2, 3, 4
 INTEGRATORS = ("semi_implicit_euler", "implicit_midpoint", "newmark", "sdirk2", "extrapolated_euler")
+IMPLICIT = ("implicit_midpoint", "newmark", "sdirk2")
+"""Those of which a step solves an equation, which may have no solution."""
 GAMMA = 1.0 - 0.5 * np.sqrt(2.0)
 
 
