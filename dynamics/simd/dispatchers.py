@@ -33,8 +33,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import models, register_model
 
-from dynamics.simd.entries import EntryCompiler
 from dynamics.simd.kernel_cache import KernelCache
+from dynamics.simd.passes import PassesCompiler
 
 # --------------------------------------------------------------------------------------------
 # `range` in kernels, cheaper to compile: numba divides to get the number of iterations, tests if the step is zero,
@@ -229,7 +229,7 @@ class InnerLibrary(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
 
-class KernelCompiler(EntryCompiler):
+class KernelCompiler(PassesCompiler):
     """The compiler with a library of our own."""
 
     _library: type[JITCodeLibrary] = OptimizedLibrary
@@ -244,13 +244,7 @@ class KernelCompiler(EntryCompiler):
 class LeanCompiler(KernelCompiler):
     """The compiler with `count` in place of `range`."""
 
-    def define_pipelines(self):
-        """Passes of the compiler; called by numba before it compiles."""
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            pipeline.add_pass_after(CountPlainly, IRProcessing)
-            pipeline.finalize()
-        return pipelines
+    _inserted = {IRProcessing: CountPlainly}
 
 
 class InnerCompiler(LeanCompiler):
