@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from uuid import uuid4
 
 import llvmlite.binding as llvm
@@ -159,7 +159,18 @@ class CountPlainly(FunctionPass):
 # they count references, for which numba optimises all code a first time.
 
 
-class OptimizedLibrary(JITCodeLibrary):
+class KernelLibrary(JITCodeLibrary):
+    """The code of a function, whose own part is simplified before callees are linked in."""
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:  # most are; numba makes passes for each
+                passes.run(function, builder)
+
+
+class OptimizedLibrary(KernelLibrary):
     """The code of a function with its callees, optimised once and for loops over lanes."""
 
     def __init__(self, codegen, name):
@@ -195,7 +206,7 @@ class _NoAddresses:
         """Do nothing: environments are for functions that raise or call Python; called by numba."""
 
 
-class InnerLibrary(JITCodeLibrary):
+class InnerLibrary(KernelLibrary):
     """The code of an inner function, to be linked into its callers."""
 
     @classmethod
@@ -232,7 +243,7 @@ class InnerLibrary(JITCodeLibrary):
 class KernelCompiler(PassesCompiler):
     """The compiler with a library of our own."""
 
-    _library: type[JITCodeLibrary] = OptimizedLibrary
+    _library: type[KernelLibrary] = OptimizedLibrary
 
     def define_pipelines(self):
         """Passes of the compiler; called by numba before it compiles."""
@@ -244,7 +255,7 @@ class KernelCompiler(PassesCompiler):
 class LeanCompiler(KernelCompiler):
     """The compiler with `count` in place of `range`."""
 
-    _inserted = {IRProcessing: CountPlainly}
+    _inserted: ClassVar = {IRProcessing: CountPlainly}
 
 
 class InnerCompiler(LeanCompiler):

@@ -9,6 +9,7 @@ most passes.
 """
 
 from types import CodeType
+from typing import ClassVar
 
 from numba.core import transforms, types
 from numba.core.compiler import Compiler
@@ -25,6 +26,7 @@ from numba.core.typed_passes import (
 from numba.core.untyped_passes import InlineClosureLikes
 
 from dynamics.simd.entries import LoweringWithEntry
+from dynamics.simd.shortcuts import shortcuts
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -79,7 +81,7 @@ _UNUSED = AnnotateTypes, DumpParforDiagnostics
 class QuietPasses(PassManager):
     """A list of passes, of which no listener is told."""
 
-    def _runPass(self, index, pss, internal_state):  # noqa: N802
+    def _runPass(self, index, pss, internal_state):
         if self._print_before or self._print_after or self._print_wrap:  # NUMBA_DEBUG_PRINT_AFTER and others
             super()._runPass(index, pss, internal_state)
             return
@@ -93,9 +95,14 @@ class QuietPasses(PassManager):
 class PassesCompiler(Compiler):
     """numba's compiler, with passes of our own."""
 
-    _inserted: dict[type, type] = {}
+    _inserted: ClassVar[dict[type, type]] = {}
     """Passes in addition, by the pass of numba that each follows."""
-    _pipelines: dict[tuple, list] = {}
+    _pipelines: ClassVar[dict[tuple, list]] = {}
+
+    def compile_extra(self, func):
+        """Compile a function; called by numba."""
+        with shortcuts():
+            return super().compile_extra(func)
 
     def define_pipelines(self):
         """Passes of the compiler, one list for all functions of one kind; called by numba before it compiles."""
