@@ -11,10 +11,9 @@ most passes.
 from types import CodeType
 from typing import ClassVar
 
-from numba.core import transforms, types
+from numba.core import errors, transforms, types
 from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import PassManager, register_pass
-from numba.core.errors import new_error_context
 from numba.core.ir_utils import enforce_no_phis
 from numba.core.typed_passes import (
     AnnotateTypes,
@@ -86,7 +85,7 @@ class QuietPasses(PassManager):
             super()._runPass(index, pss, internal_state)
             return
         pss.analysis = self._analysis
-        with new_error_context("Pass {name}", name=pss.name()):
+        with errors.new_error_context("Pass {name}", name=pss.name()):
             pss.run_initialization(internal_state)
             pss.run_pass(internal_state)
             pss.run_finalizer(internal_state)
