@@ -276,7 +276,7 @@ def _without_literals(args, kws):
 
 
 def _plain(x):
-    return types.unliteral(x) if isinstance(x, types.IntegerLiteral) else x
+    return types.unliteral(x) if isinstance(x, types.IntegerLiteral | types.BooleanLiteral) else x
 
 
 class KeepingDispatcher(CPUDispatcher):
@@ -348,7 +348,8 @@ class UnwrappedDispatcher(KeepingDispatcher):
         return super().compile(sig)
 
     def get_call_template(self, args, kws):
-        """Type a call with literals as plain numbers, so that offsets need no compilation each; called by numba."""
+        """Type a call with literals as plain numbers, so that offsets and flags need no compilation each; called by
+        numba."""
         self._initialise()
         return super().get_call_template(*_without_literals(args, kws))
 

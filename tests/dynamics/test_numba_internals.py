@@ -343,6 +343,21 @@ def _sum(x, y):
     return x + y
 
 
+def test_flags_are_plain_arguments_of_inner_functions():
+    """A call with True or False, written out or not, is one specialisation."""
+
+    @kernel
+    def chosen(x, flag):
+        return x if flag else 2.0 * x
+
+    @lean_routine
+    def called(x, flag):
+        return chosen(x, True) + 10.0 * chosen(x, False) + 100.0 * chosen(x, flag)
+
+    assert called(1.0, False) == 221.0
+    assert list(chosen.overloads) == [(types.float64, types.boolean)]
+
+
 def test_shortcuts_are_in_place_while_kernels_compile():
     from dynamics.simd import shortcuts
 
