@@ -61,6 +61,11 @@ def as_floats(name: str, value: Any, expected: str = "an array of real numbers")
     return np.ascontiguousarray(array, dtype=np.float64).reshape(array.shape)
 
 
+def writeable(array: np.ndarray) -> np.ndarray:
+    """The array, or a copy of a read-only one, for which numba would compile drivers once more."""
+    return array if array.flags.writeable else array.copy()
+
+
 def has_mask(value: object) -> bool:
     """True for a masked array, whose mask numpy drops in silence, and for a list with one in it."""
     try:

@@ -19,7 +19,7 @@ from dynamics.simd import LANES, helper
 from dynamics.simd.array_loops import fill
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.simd.squares import NO_TARGET, Blocks, KnotSum, ResidualWeights, multipliers, without_controls
-from dynamics.validation import as_floats, check_rows
+from dynamics.validation import as_floats, check_rows, writeable
 
 # --------------------------------------------------------------------------------------------
 # Derivatives of residuals by their targets, along the target's tangent.
@@ -124,7 +124,7 @@ def knots(name: str, value: ArrayLike, columns: int, count: int | None = None) -
     array = as_floats(name, value)
     if array.ndim != 2 or array.shape[1] != columns or (count is not None and len(array) != count):
         raise ValueError(f"{name}: got shape {array.shape}, expected ({'K' if count is None else count}, {columns})")
-    return array if array.flags.writeable else array.copy()  # a read-only array would compile the driver anew
+    return writeable(array)
 
 
 class RobotResidual:

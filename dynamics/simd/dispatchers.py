@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from uuid import uuid4
 
 import llvmlite.binding as llvm
@@ -33,8 +33,8 @@ from numba.core.typing.templates import AbstractTemplate, infer_global, signatur
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import models, register_model
 
-from dynamics.simd.entries import EntryCompiler
 from dynamics.simd.kernel_cache import KernelCache
+from dynamics.simd.passes import PassesCompiler
 
 # --------------------------------------------------------------------------------------------
 # `range` in kernels, cheaper to compile: numba divides to get the number of iterations, tests if the step is zero,
@@ -159,7 +159,18 @@ class CountPlainly(FunctionPass):
 # they count references, for which numba optimises all code a first time.
 
 
-class OptimizedLibrary(JITCodeLibrary):
+class KernelLibrary(JITCodeLibrary):
+    """The code of a function, whose own part is simplified before callees are linked in."""
+
+    def _optimize_functions(self, ll_module):
+        ll_module.data_layout = self._codegen._data_layout
+        passes, builder = self._codegen._function_pass_manager()
+        for function in ll_module.functions:
+            if not function.is_declaration:  # most are; numba makes passes for each
+                passes.run(function, builder)
+
+
+class OptimizedLibrary(KernelLibrary):
     """The code of a function with its callees, optimised once and for loops over lanes."""
 
     def __init__(self, codegen, name):
@@ -195,7 +206,7 @@ class _NoAddresses:
         """Do nothing: environments are for functions that raise or call Python; called by numba."""
 
 
-class InnerLibrary(JITCodeLibrary):
+class InnerLibrary(KernelLibrary):
     """The code of an inner function, to be linked into its callers."""
 
     @classmethod
@@ -229,10 +240,10 @@ class InnerLibrary(JITCodeLibrary):
         return self.serialize_using_bitcode()
 
 
-class KernelCompiler(EntryCompiler):
+class KernelCompiler(PassesCompiler):
     """The compiler with a library of our own."""
 
-    _library: type[JITCodeLibrary] = OptimizedLibrary
+    _library: type[KernelLibrary] = OptimizedLibrary
 
     def define_pipelines(self):
         """Passes of the compiler; called by numba before it compiles."""
@@ -244,13 +255,7 @@ class KernelCompiler(EntryCompiler):
 class LeanCompiler(KernelCompiler):
     """The compiler with `count` in place of `range`."""
 
-    def define_pipelines(self):
-        """Passes of the compiler; called by numba before it compiles."""
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            pipeline.add_pass_after(CountPlainly, IRProcessing)
-            pipeline.finalize()
-        return pipelines
+    _inserted: ClassVar = {IRProcessing: CountPlainly}
 
 
 class InnerCompiler(LeanCompiler):
@@ -271,7 +276,7 @@ def _without_literals(args, kws):
 
 
 def _plain(x):
-    return types.unliteral(x) if isinstance(x, types.IntegerLiteral) else x
+    return types.unliteral(x) if isinstance(x, types.IntegerLiteral | types.BooleanLiteral) else x
 
 
 class KeepingDispatcher(CPUDispatcher):
@@ -352,7 +357,8 @@ class UnwrappedDispatcher(KeepingDispatcher):
         return super().compile(sig)
 
     def get_call_template(self, args, kws):
-        """Type a call with literals as plain numbers, so that offsets need no compilation each; called by numba."""
+        """Type a call with literals as plain numbers, so that offsets and flags need no compilation each; called by
+        numba."""
         self._initialise()
         return super().get_call_template(*_without_literals(args, kws))
 

@@ -14,7 +14,6 @@ kernel on the disk, and are found after loading by their name.
 
 from llvmlite import ir
 from numba.core import cgutils, lowering
-from numba.core.compiler import Compiler
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 
@@ -73,17 +72,3 @@ class LoweringWithEntry(NativeLowering):
     def lowering_class(self):
         """Class that generates the code; called by numba."""
         return _LowerWithEntry
-
-
-class EntryCompiler(Compiler):
-    """numba's compiler, with entries in place of wrappers for callers in C."""
-
-    def define_pipelines(self):
-        """Passes of the compiler; called by numba before it compiles."""
-        pipelines = super().define_pipelines()
-        for pipeline in pipelines:
-            pipeline.passes = [
-                (LoweringWithEntry if step is NativeLowering else step, text) for step, text in pipeline.passes
-            ]
-            pipeline.finalize()
-        return pipelines

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from dynamics.simd import LANES, aligned_arrays, by_address, chunk_count
 from dynamics.simd.array_loops import copy
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
-from dynamics.validation import as_array, as_batch, as_floats
+from dynamics.validation import as_array, as_batch, as_floats, writeable
 
 
 class ClosedLoops(NamedTuple):
@@ -218,7 +218,7 @@ class DiscreteSystem(ABC):
             xs = np.ascontiguousarray(np.broadcast_to(xs, (K, self.nx)))
             us = np.ascontiguousarray(np.broadcast_to(us, (K, self.nu)))
         out = np.empty_like(xs)
-        self.write_steps(xs, us, out)
+        self.write_steps(writeable(xs), writeable(us), out)
         return out[0] if single_x and single_u else out
 
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
@@ -300,6 +300,7 @@ class DiscreteSystem(ABC):
 
     def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None, shift=None, pull=None, before=None):
         N, A = len(us), len(alphas)
+        x0, us, k, K = writeable(x0), writeable(us), writeable(k), writeable(K)
         lanes, X, U = self.candidate_lanes(N, alphas)
         if shift is not None:
             lanes[1].reshape(-1)[:A] = shift
@@ -318,7 +319,7 @@ class DiscreteSystem(ABC):
             raise ValueError(f"us: got shape {us.shape}, expected (N, {self.nu})")
         if xs.ndim != 2 or xs.shape[1] != self.nx or len(xs) not in (len(us), len(us) + 1):
             raise ValueError(f"xs: got shape {xs.shape}, expected ({len(us)} or {len(us) + 1}, {self.nx})")
-        return xs, us
+        return writeable(xs), writeable(us)
 
     def linearize(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """fx (N, ndx, ndx) and fu (N, ndx, nu) at the knots xs (N or N+1, nx), us (N, nu)."""

@@ -26,7 +26,7 @@ from dynamics.spatial.tangent import (
     integrate_configuration,
     tangent_maps_inverse,
 )
-from dynamics.validation import as_array, as_floats
+from dynamics.validation import as_array, as_floats, writeable
 
 # --------------------------------------------------------------------------------------------
 # Derivative of the entries of a state along its tangent: the Jacobian of x (+) dx at dx = 0.
@@ -219,9 +219,7 @@ def points(name: str, value: ArrayLike, size: int) -> tuple[np.ndarray, bool]:
     array = as_floats(name, value)
     if array.ndim not in (1, 2) or array.shape[-1] != size:
         raise ValueError(f"{name}: got shape {array.shape}, expected ({size},) or (K, {size})")
-    if not array.flags.writeable:
-        array = array.copy()  # a read-only array would compile the driver again
-    return array.reshape(-1, size), array.ndim == 1
+    return writeable(array).reshape(-1, size), array.ndim == 1
 
 
 def common_count(one: str, a: np.ndarray, other: str, b: np.ndarray) -> int:

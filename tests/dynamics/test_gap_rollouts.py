@@ -3,6 +3,9 @@
 import numpy as np
 import pytest
 
+from dynamics.simd import PROGRESS
+from dynamics.systems.expansion import drive_linearization
+from dynamics.systems.rollouts import drive_closed_loops, drive_steps
 from tests.reference.robot_systems import CASES, INTEGRATORS, ROBOTS, make_system
 from trajopt.interfaces.stepwise import closed_loop_by_steps
 
@@ -95,3 +98,24 @@ def test_a_diverging_candidate_leaves_the_others_alone(rng):
     expected, _ = system.closed_loop_rollout(xs[0], xs, us, k, K, alphas[[0, 2]], gaps)
     assert not np.isfinite(X[1]).all()
     np.testing.assert_array_equal(X[[0, 2]], expected)
+
+
+def test_read_only_arrays_compile_nothing_more(rng):
+    """Initial states of problems are read-only: steps, rollouts and expansions of these run what is compiled."""
+    system, points, controls = make_system(next(iter(ROBOTS)), 0.005, next(iter(INTEGRATORS)), rng)
+    xs, us, k, K, gaps, lower, upper = policy(system, points[0], controls[0], rng)
+
+    def results():
+        return (
+            system.step(xs[:-1], us), system.step(xs[0], us), system.rollout(xs[0], us), *system.linearize(xs, us),
+            *system.closed_loop_rollout(xs[0], xs, us, k, K, ALPHAS, gaps, lower, upper),
+        )  # fmt: skip
+
+    first = results()
+    before = PROGRESS.compiled, [len(x.overloads) for x in (drive_steps, drive_closed_loops, drive_linearization)]
+    for array in (xs, us, k, K):
+        array.flags.writeable = False
+    for given, again in zip(first, results(), strict=True):
+        np.testing.assert_array_equal(again, given)
+    after = PROGRESS.compiled, [len(x.overloads) for x in (drive_steps, drive_closed_loops, drive_linearization)]
+    assert after == before
