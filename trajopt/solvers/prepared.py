@@ -27,7 +27,6 @@ from trajopt.problem.transcription import transcription_of
 from trajopt.results.batch_solution import BatchSolution
 from trajopt.results.feedback import Feedback, feedback_of
 from trajopt.results.records import WarmStart
-from trajopt.results.simulation import simulate
 from trajopt.results.solution import Solution
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.prepared_batch import Arena, own_parameters, parameters_of_each, solve_batch
@@ -126,6 +125,8 @@ class PreparedSolver:
         Parameters: warm_start, the plan that cycles begin with; without one they are warmed up from the problem's own
         controls.  Raises TypeError as `solve`.
         """
+        from trajopt.results.simulation import simulate
+
         problem, x0 = self.problem, self.problem.x0.copy()  # kernels know arrays that are read-only from others
         plan = self.solve(x0, warm_start=warm_start)
         if self._places is None:
