@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -71,12 +70,10 @@ def has_mask(value: object) -> bool:
 
 
 def _has_mask(value: object) -> bool:
-    masked = sys.modules.get("numpy.ma")  # which takes long to import, and is there where an array has a mask
     if not isinstance(value, (list, tuple)):
-        return masked is not None and isinstance(value, masked.MaskedArray)
+        return isinstance(value, np.ma.MaskedArray)
     kinds = set(map(type, value))  # a few, of many numbers
-    with_masks = (list, tuple) if masked is None else (list, tuple, masked.MaskedArray)
-    return any(issubclass(kind, with_masks) for kind in kinds) and any(map(_has_mask, value))
+    return any(issubclass(kind, (list, tuple, np.ma.MaskedArray)) for kind in kinds) and any(map(_has_mask, value))
 
 
 def check_shape(name: str, array: np.ndarray, shape: tuple[int | None, ...]) -> np.ndarray:

@@ -11,13 +11,11 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numba
-from llvmlite.binding import ffi
 from numba.core import event
 
 from dynamics.simd import shipped
@@ -30,6 +28,7 @@ from dynamics.simd.dispatchers import (
     SharedDispatcher,
     UnwrappedDispatcher,
 )
+from dynamics.simd.llvm_events import announce_llvm_calls
 from dynamics.simd.source_keys import folder_of
 
 FLAGS = {"contract", "nsz"}
@@ -127,18 +126,6 @@ _COLLECTION = 100_000, 50, 100
 collecting as often as usual would take a tenth of the time."""
 
 
-_LOCK_EVENTS: tuple[Any, ...] = tuple(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
-"""Callbacks of numba before and after every call of LLVM."""
-
-
-def _announce_llvm_calls(wanted: bool) -> None:
-    """Switch numba's events for calls of LLVM on or off; they take 6 % of the compilation time."""
-    change = ffi.register_lock_callback if wanted else ffi.unregister_lock_callback
-    for enter, leave in _LOCK_EVENTS:
-        with suppress(ValueError):  # another listener has removed them
-            change(enter, leave)
-
-
 class _Progress(event.Listener):
     """One line on stderr while kernels compile, kept up to date on a terminal; silent when all come from the cache.
 
@@ -153,7 +140,7 @@ class _Progress(event.Listener):
             if self._depth == 0:
                 self._usual = gc.get_threshold()
                 gc.set_threshold(*_COLLECTION)
-                _announce_llvm_calls(False)
+                announce_llvm_calls(False)
                 self._start = self._start or time.perf_counter()
                 self.compiled += 1
                 self._show(ev.data["dispatcher"].py_func.__name__.strip("_"))
@@ -164,7 +151,7 @@ class _Progress(event.Listener):
             self._depth -= 1
             if self._depth == 0:
                 gc.set_threshold(*self._usual)
-                _announce_llvm_calls(True)
+                announce_llvm_calls(True)
 
     def _show(self, name):
         if sys.stderr is None:

@@ -9,8 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from llvmlite.binding import ffi
 
-from dynamics.simd import compilation, driver, kernel, kernel_cache, shared_kernel, shipped, source_keys, vector
+from dynamics.simd import (
+    compilation,
+    driver,
+    kernel,
+    kernel_cache,
+    llvm_events,
+    shared_kernel,
+    shipped,
+    source_keys,
+    vector,
+)
 from dynamics.simd.compilation import lean_routine
 
 ROOT = Path(compilation.__file__).parents[2]
@@ -169,6 +180,18 @@ def test_circular_imports_end(package):
     text = "from dynamics.middle import helper\n"
     before = package(text)
     assert package(text, bottom="from dynamics.top import something\n") != before
+
+
+def test_events_of_llvm_are_off_while_kernels_are_loaded_and_on_again_afterwards():
+    def registered():
+        return [pair for pair in ffi.lib._lock._cblist if pair in llvm_events.CALLBACKS]
+
+    assert registered() == list(llvm_events.CALLBACKS)
+    with llvm_events.without_llvm_events():
+        with llvm_events.without_llvm_events():
+            assert not registered()
+        assert not registered()
+    assert registered() == list(llvm_events.CALLBACKS)
 
 
 # ------------------------------------------------------------------------------------------------ known sources

@@ -15,7 +15,6 @@ from numba import njit, types
 from numba.extending import is_jitted, overload
 
 from dynamics.simd import LANES, launch
-from dynamics.validation import has_mask
 
 # --------------------------------------------------------------------------------------------
 # Compiled loops over a user's numba function.
@@ -448,7 +447,7 @@ def is_plain(*arrays: np.ndarray) -> bool:
 
 def _array(name, y):
     """What a user's function returned, as an array; TypeError for one with a mask, which would be dropped."""
-    if isinstance(y, np.ndarray) and has_mask(y):
+    if isinstance(y, np.ma.MaskedArray):
         raise TypeError(f"{name}: returned a masked array, expected numbers without a mask")
     return np.asarray(y)
 
