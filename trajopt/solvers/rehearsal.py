@@ -24,7 +24,7 @@ from trajopt.rows import Rows
 from trajopt.solvers.constrained import KINKED, AugmentedLagrangian
 from trajopt.solvers.ddp import Loop
 from trajopt.solvers.formulation import Curvature, Formulation, Iterate
-from trajopt.solvers.iteration import State
+from trajopt.solvers.iteration import TRIES, State
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.program import MADE, program_of
 from trajopt.solvers.real_time import RealTimeIteration
@@ -38,11 +38,6 @@ from trajopt.solvers.solve import (
     transcribe,
 )
 from trajopt.solvers.start import rolled_out
-
-FEW = 3
-"""Number of steps of a search that is rehearsed."""
-AWAY = 1e-3
-"""Distance, in each coordinate of the tangent, of states with gaps from those of the plan."""
 
 
 @contextmanager
@@ -82,7 +77,7 @@ def _starts(formulation: Formulation, xs: np.ndarray, us: np.ndarray) -> list[It
         formulation.start(us, None)
     with tried():
         found.append(formulation.start(us, xs)._replace(gaps=None))
-        found.append(formulation.start(us, system.integrate(xs, np.full((N + 1, system.ndx), AWAY))))
+        found.append(formulation.start(us, system.integrate(xs, np.full((N + 1, system.ndx), 1e-3))))  # any gap does
         rolled_out(formulation, found[-1], np.zeros((N, nu, system.ndx)))
     return [start for start in found if np.isfinite(start.cost)]
 
@@ -90,7 +85,7 @@ def _starts(formulation: Formulation, xs: np.ndarray, us: np.ndarray) -> list[It
 def _parts(formulation: Formulation, options: LoopOptions, start: Iterate) -> list[Callable[[], object]]:
     """Ways to go on from a start."""
     rows, problem, xs, us = formulation.rows, formulation.problem, start.xs, start.us
-    few = replace(options, max_iterations=FEW)
+    few = replace(options, max_iterations=TRIES)
     loop = Loop(formulation, few, constraints_of(formulation, few, None))
 
     def step(predicted: float, loop: Loop = loop) -> State:
