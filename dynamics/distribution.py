@@ -6,7 +6,6 @@ index.
 
 import json
 import re
-import tomllib
 from functools import cache
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
@@ -50,6 +49,8 @@ def version() -> str:
     found = distribution()
     if found is not None:
         return found.version
+    import tomllib  # takes long, and only a checkout needs it
+
     try:
         return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     except (OSError, KeyError, ValueError):

@@ -21,7 +21,7 @@ from numba.core.typing.templates import AttributeTemplate, infer_getattr
 from numba.extending import intrinsic, models, register_model
 
 from dynamics.model.model_arrays import ModelArrays
-from dynamics.simd.compilation import source_key
+from dynamics.simd.source_keys import source_key
 from dynamics.simd.span import Span, constant, data_pointer, make_span
 
 BODIES, DOFS, FRICTION, SPRINGS = range(4)

@@ -8,9 +8,7 @@ file it imports, directly or not.
 import atexit
 import dis
 import gc
-import hashlib
 import os
-import re
 import sys
 import threading
 import time
@@ -22,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from llvmlite.binding import ffi
 from numba.core import event
 
 from dynamics.simd import shipped
@@ -36,78 +33,20 @@ from dynamics.simd.dispatchers import (
     UnwrappedDispatcher,
 )
 from dynamics.simd.kernel_cache import ON_MISS, KernelCache
+from dynamics.simd.llvm_events import announce_llvm_calls
+from dynamics.simd.source_keys import folder_of
 
 FLAGS = {"contract", "nsz"}
 """Floating-point freedom given to LLVM: fuse multiply and add, ignore the sign of zero.  Never reassociate: results
 would depend on the vector width, and the range reduction of sincos would break."""
 
-ROOT = Path(__file__).resolve().parents[2]
-_PACKAGE = r"((?:dynamics|trajopt|problems|experiments)[\w.]*)"
-_IMPORT = re.compile(rf"^\s*from\s+{_PACKAGE}\s+import\s+(\([^)]*\)|[^#\n]*)|^\s*import\s+{_PACKAGE}", re.M)
-
 
 @cache
-def _module_file(name: str) -> str | None:
-    base = os.path.join(ROOT, *name.split("."))
-    return next(filter(os.path.isfile, (f"{base}.py", f"{base}/__init__.py")), None)
-
-
-@cache
-def _imports_of(path: str) -> frozenset[str]:
-    """The project files that a file names in its import statements."""
-    found = set()
-    for match in _IMPORT.finditer(Path(path).read_text(encoding="utf-8")):
-        package = match[1] or match[3]
-        file = _module_file(package)
-        found.add(file)
-        if file is None or file.endswith("__init__.py"):
-            found.update(_module_file(f"{package}.{name}") for name in re.findall(r"\w+", match[2] or ""))
-    return frozenset(filter(None, found))
-
-
-@cache
-def sources_of(path: str) -> frozenset[str]:
-    """The file and all project files it depends on."""
-    found, todo = set(), [path]
-    while todo:
-        current = todo.pop()
-        if current in found:
-            continue
-        found.add(current)
-        todo += _imports_of(current)
-    return frozenset(found)
-
-
-@cache
-def _hash_of(path: str) -> bytes:
-    return hashlib.sha256(Path(path).read_bytes()).digest()
-
-
-@cache
-def source_key(path: Path) -> str:
-    """Hash of the file, of what it imports from the project, and of the versions it is compiled with."""
-    digest = hashlib.sha256(repr(shipped.versions()).encode())
-    for source in sorted(map(_hash_of, sources_of(str(path)))):  # wherever the files lie
-        digest.update(source)
-    return digest.hexdigest()[:16]
-
-
-@cache
-def place_of(path: Path) -> str:
-    """Subfolder of a file's kernels in the folder of its source key; two files share one only if they are the same
-    file in copies of the project."""
+def _folders(file: str, folder: str) -> tuple[Path, Path | None] | None:
+    """Folders in which kernels of a file are kept and shipped; None where there is none."""
     root = cache_root()
-    for base in (ROOT, *([root / "written"] if root is not None else [])):
-        if path.is_relative_to(base):
-            return "project." + ".".join(path.relative_to(base).parent.parts)
-    return hashlib.sha256(bytes(path.parent)).hexdigest()[:16]
-
-
-@cache
-def _folder_of(file: str) -> Path | None:
-    """Folder of a file's kernels in that of all kernels; None if there is no such file."""
-    path = Path(file).resolve()
-    return Path(source_key(path), place_of(path)) if path.is_file() else None
+    place = None if root is None else folder_of(file)
+    return None if root is None or place is None else (root / place / folder, shipped.folder(place / folder))
 
 
 def _name_apart(function):
@@ -129,10 +68,9 @@ def _compiled(function, kind, folder="", **options):
     if issubclass(kind, UnwrappedDispatcher):  # cached apart: numba identifies functions by name only
         for_python = {**options, "no_cpython_wrapper": False}
         dispatcher.wrapped = partial(_compiled, function, KeepingDispatcher, "python", **for_python)
-    root = cache_root()
-    place = None if root is None else _folder_of(function.__code__.co_filename)
-    if place is not None:
-        dispatcher.keep_in(root / place / folder, shipped.folder(place / folder))
+    folders = _folders(function.__code__.co_filename, folder)
+    if folders is not None:
+        dispatcher.keep_in(*folders)
     return dispatcher
 
 
@@ -193,18 +131,6 @@ _COLLECTION = 100_000, 50, 100
 collecting as often as usual would take a tenth of the time."""
 
 
-_LOCK_EVENTS: tuple[Any, ...] = tuple(getattr(getattr(ffi.lib, "_lock", None), "_cblist", ()))
-"""Callbacks of numba before and after every call of LLVM."""
-
-
-def _announce_llvm_calls(wanted: bool) -> None:
-    """Switch numba's events for calls of LLVM on or off; they take 6 % of the compilation time."""
-    change = ffi.register_lock_callback if wanted else ffi.unregister_lock_callback
-    for enter, leave in _LOCK_EVENTS:
-        with suppress(ValueError):  # another listener has removed them
-            change(enter, leave)
-
-
 class _Progress(event.Listener):
     """One line on stderr once kernels have compiled for a second, and one when they are there; on a terminal the first
     is kept up to date.  Nothing where all come from the disk, or with TRAJOPT_QUIET=1."""
@@ -236,7 +162,7 @@ class _Progress(event.Listener):
             if self._depth == 0:
                 self._usual = gc.get_threshold()
                 gc.set_threshold(*_COLLECTION)
-                _announce_llvm_calls(False)
+                announce_llvm_calls(False)
                 self._start = time.perf_counter()
                 self.compiled += 1
                 self._show(ev.data["dispatcher"].py_func.__name__.strip("_"))
@@ -247,7 +173,7 @@ class _Progress(event.Listener):
             self._depth -= 1
             if self._depth == 0:
                 gc.set_threshold(*self._usual)
-                _announce_llvm_calls(True)
+                announce_llvm_calls(True)
                 self._spent, self._start = self._passed(), 0.0
                 self._show("")
 

@@ -28,6 +28,7 @@ from numba.core.serialize import dumps
 
 from dynamics.simd.cache_folder import make_folder
 from dynamics.simd.caller import warn
+from dynamics.simd.llvm_events import without_llvm_events
 from dynamics.simd.shipped import level
 
 try:
@@ -234,7 +235,8 @@ class KernelCache:
         path, key = self._file(sig, target_context.codegen())
         try:
             stored, compiled = read_verified(path)
-            return self._rebuild(target_context, *compiled) if stored == key else None
+            with without_llvm_events():
+                return self._rebuild(target_context, *compiled) if stored == key else None
         except FileNotFoundError:
             return None
         except Exception as error:  # damaged files and pickles raise anything

@@ -223,8 +223,8 @@ class DiscreteSystem(ABC):
 
     def rollout(self, x0: ArrayLike, us: ArrayLike) -> np.ndarray:
         """Trajectory (N+1, nx) from x0 under the controls us (N, nu)."""
-        us = as_array("us", us, (None, self.nu))
-        x0 = as_array("x0", x0, (self.nx,))
+        us = as_array("us", us, (None, self.nu), copy=True)  # kernels know arrays that are read-only from others
+        x0 = as_array("x0", x0, (self.nx,), copy=True)
         self.check_state(x0[None])
         N = len(us)
         xs, _ = self._closed_loops(x0, np.zeros((N, self.nx)), us, us, np.zeros((N, 0, 0)), np.zeros(1))

@@ -1,14 +1,27 @@
 """The kernels' disk cache notices edits, and survives what happens to disks; its folder: `test_cache_folder`."""
 
 import os
+import pickle
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from llvmlite.binding import ffi
 
-from dynamics.simd import compilation, driver, kernel, kernel_cache, shared_kernel, shipped, vector
+from dynamics.simd import (
+    compilation,
+    driver,
+    kernel,
+    kernel_cache,
+    llvm_events,
+    shared_kernel,
+    shipped,
+    source_keys,
+    vector,
+)
 from dynamics.simd.compilation import lean_routine
 
 ROOT = Path(compilation.__file__).parents[2]
@@ -102,17 +115,11 @@ print(x[0])
 """
 
 
-def forget():
-    """Have the sources read again."""
-    for name in ("source_key", "sources_of", "_imports_of", "_module_file", "_hash_of", "_folder_of"):
-        getattr(compilation, name).cache_clear()
-
-
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """Function from a file's text to its key, in a project of three files: top (the text), `middle`, which imports
     `bottom`; `edit` changes `bottom`."""
-    monkeypatch.setattr(compilation, "ROOT", tmp_path)
+    monkeypatch.setattr(source_keys, "ROOT", tmp_path)
     folder = tmp_path / "dynamics"
     folder.mkdir()
     (folder / "__init__.py").write_text("")
@@ -121,14 +128,14 @@ def package(tmp_path, monkeypatch):
     (folder / "apart.py").write_text("nothing = 0\n")
 
     def key(text, **edits):
-        forget()
+        source_keys.forget()
         (folder / "top.py").write_text(text)
         for name, new in edits.items():
             (folder / f"{name}.py").write_text(new)
-        return compilation.source_key(folder / "top.py")
+        return source_keys.source_key(folder / "top.py")
 
     yield key
-    forget()
+    source_keys.forget()
 
 
 @pytest.mark.parametrize(
@@ -165,7 +172,7 @@ def test_the_key_does_not_know_where_files_lie(package, tmp_path):
     for name in ("a", "z"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "written.py").write_text("from dynamics.middle import helper\n")
-    first, last = (compilation.source_key(tmp_path / name / "written.py") for name in ("a", "z"))
+    first, last = (source_keys.source_key(tmp_path / name / "written.py") for name in ("a", "z"))
     assert first == last
 
 
@@ -173,6 +180,116 @@ def test_circular_imports_end(package):
     text = "from dynamics.middle import helper\n"
     before = package(text)
     assert package(text, bottom="from dynamics.top import something\n") != before
+
+
+def test_events_of_llvm_are_off_while_kernels_are_loaded_and_on_again_afterwards():
+    def registered():
+        return [pair for pair in ffi.lib._lock._cblist if pair in llvm_events.CALLBACKS]
+
+    assert registered() == list(llvm_events.CALLBACKS)
+    with llvm_events.without_llvm_events():
+        with llvm_events.without_llvm_events():
+            assert not registered()
+        assert not registered()
+    assert registered() == list(llvm_events.CALLBACKS)
+
+
+# ------------------------------------------------------------------------------------------------ known sources
+@pytest.fixture
+def project(tmp_path):
+    """A source file that has not changed for an hour, and the file of what is known of sources."""
+    source = tmp_path / "some.py"
+    source.write_text("from dynamics.middle import helper\n")
+    hour_ago = time.time() - 3600.0
+    os.utime(source, (hour_ago, hour_ago))
+    return source, tmp_path / "sources"
+
+
+def settled(monkeypatch):
+    """Let the clock be an hour ahead: a test cannot change when the file system says that files have changed."""
+    now = time.time_ns
+    monkeypatch.setattr(source_keys.time, "time_ns", lambda: now() + 3_600_000_000_000)
+
+
+def known_of(source, file):
+    """What a new process finds of a source; and that it has looked at the source itself only if it has to."""
+    known = source_keys.KnownSources(file)
+    found = known.source(str(source))
+    known.write()
+    return found
+
+
+def test_sources_are_read_once(project, monkeypatch):
+    settled(monkeypatch)
+    source, file = project
+    first = known_of(source, file)
+    assert first.imports == (("dynamics.middle", ("helper",)),)
+    monkeypatch.setattr(source_keys, "_read", None)  # whoever reads now, fails
+    assert known_of(source, file) == first
+
+
+@pytest.mark.parametrize("way", ["written", "replaced", "written, of the same size and time"])
+def test_every_edit_is_noticed(project, way, monkeypatch):
+    settled(monkeypatch)
+    source, file = project
+    first, before = known_of(source, file), source.stat()
+    time.sleep(0.05)  # some ticks of the file system's clock
+    text = "from dynamics.middle import another\n" if way == "written" else "from dynamics.middel import helper\n"
+    if way == "replaced":
+        other = source.with_name("other.py")
+        other.write_text(text)
+        os.replace(other, source)
+    else:
+        source.write_text(text)
+    if way != "written":
+        os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert source.stat().st_size == before.st_size
+    changed = known_of(source, file)
+    assert changed.digest != first.digest
+    assert changed == source_keys._read(str(source)) == known_of(source, file)
+
+
+def test_nothing_is_kept_of_a_file_that_has_just_changed(project):
+    """It may change again within the tick of the clock."""
+    source, file = project
+    source.write_text("first = 1\n")
+    known_of(source, file)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"damaged", pickle.dumps({}), pickle.dumps(3)])
+def test_a_damaged_file_is_written_anew(project, content, monkeypatch):
+    settled(monkeypatch)
+    source, file = project
+    file.write_bytes(content)
+    first = known_of(source, file)
+    assert kernel_cache.read_verified(file).keys() == {str(source)}
+    assert known_of(source, file) == first
+
+
+def test_a_file_of_another_form_is_written_anew(project, monkeypatch):
+    settled(monkeypatch)
+    source, file = project
+    kernel_cache.write_verified(file, {str(source): 3})
+    first = known_of(source, file)
+    assert known_of(source, file) == first == source_keys._read(str(source))
+
+
+def test_what_other_processes_add_is_kept(project, monkeypatch):
+    settled(monkeypatch)
+    source, file = project
+    other = source.with_name("other.py")
+    other.write_text("other = 1\n")
+    gone = source.with_name("gone.py")
+    gone.write_text("gone = 1\n")
+    both = [source_keys.KnownSources(file) for _ in range(2)]
+    for known, path in zip(both, (source, other), strict=True):
+        known.source(str(path))
+        known.source(str(gone))
+    gone.unlink()
+    for known in both:
+        known.write()
+    assert kernel_cache.read_verified(file).keys() == {str(source), str(other)}
 
 
 @pytest.mark.parametrize(("best", "lanes", "found"), [(0, 8, 0), (1, 4, 1), (0, 4, None), (1, 8, None)])

@@ -539,6 +539,16 @@ def test_events_of_compilation():
     )  # fmt: skip
 
 
+def test_events_of_llvm():
+    from dynamics.simd.llvm_events import CALLBACKS
+
+    needs(
+        len(CALLBACKS) > 0 and all(len(pair) == 2 and all(map(callable, pair)) for pair in CALLBACKS),
+        "llvmlite no longer keeps callbacks before and after its calls",
+        "Delete llvm_events.py if calls of LLVM raise no events any more; else kernels load a sixth slower.",
+    )
+
+
 def test_entries():
     from numba.core import lowering
     from numba.core.registry import cpu_target

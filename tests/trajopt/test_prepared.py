@@ -1,9 +1,6 @@
 """A prepared solver gives the bits of the solver itself, checks nothing twice and hands out memory of its own."""
 
-import sys
 from dataclasses import fields, replace
-from pathlib import Path
-from subprocess import run
 
 import numpy as np
 import pytest
@@ -225,39 +222,6 @@ def test_errors_name_the_argument():
     with pytest.raises(ValueError, match=r"^steps: got -1"):
         prepared.shifted(prepared.solve(), -1)
     assert "DDP" in repr(prepared) and "pendulum" in repr(prepared)
-
-
-WARMED_UP = """
-import numpy as np
-from dynamics.simd.dispatchers import KeepingDispatcher
-import trajopt
-from experiments.mpc_latency.scene import DT, TARGET, follow, target
-
-loaded, add = [], KeepingDispatcher.add_overload
-KeepingDispatcher.add_overload = lambda self, compiled: (loaded.append(self.__qualname__), add(self, compiled))[1]
-for constrained in (False, True):
-    problem, rng = follow(constrained), np.random.default_rng(0)
-    prepared = trajopt.{solver}(max_iterations=1).prepare(problem)
-    prepared.warm_up()
-    assert loaded and prepared.problem is problem
-    loaded.clear()
-    x, plan = problem.x0, None
-    for cycle in range(20):
-        p = target(cycle * DT)
-        prepared.update({{TARGET: p, f"terminal {{TARGET}}": p}})
-        plan = prepared.solve(x, warm_start=None if plan is None else plan.shifted())
-        x = plan.xs[1] + 1e-4 * rng.standard_normal(14)
-    feedback = prepared.prepare_step(x, warm_start=plan)
-    feedback(x)
-    assert not loaded, loaded
-    loaded.append("")
-"""
-
-
-@pytest.mark.parametrize("solver", ["ILQR", "DDP"])
-def test_after_warming_up_cycles_load_no_kernel(solver):
-    """In a process of their own."""
-    run([sys.executable, "-c", WARMED_UP.format(solver=solver)], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_warming_up_changes_nothing():

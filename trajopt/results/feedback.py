@@ -224,8 +224,9 @@ class Feedback:
 
 
 def _as_floats(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """The value as an array of this shape, without a copy if it is one; entries may not be finite."""
-    if type(value) is np.ndarray and value.dtype == FLOAT64 and value.shape == shape and value.flags.c_contiguous:
+    """The value as an array of this shape, without a copy if it is one that can be written to, for kernels know others
+    from these; entries may not be finite."""
+    if type(value) is np.ndarray and value.dtype == FLOAT64 and value.shape == shape and value.flags.carray:
         return value
     return as_array(name, value, shape, copy=True)
 

@@ -30,6 +30,7 @@ from trajopt.results.records import WarmStart
 from trajopt.results.solution import Solution
 from trajopt.solvers.options import LoopOptions
 from trajopt.solvers.prepared_batch import Arena, own_parameters, parameters_of_each, solve_batch
+from trajopt.solvers.rehearsal import rehearse, tried
 from trajopt.solvers.solve import expect_solves
 
 if TYPE_CHECKING:
@@ -116,12 +117,16 @@ class PreparedSolver:
         """Compile, load and prepare what cycles need, so that the first sample waits for nothing of that.
 
         As cycles do, solves from the problem's initial state, then from plans shifted by a step, at the state that was
-        planned and at states beside it; and asks for a `Feedback`, if the problem has one.  Nothing of it is kept: the
-        problem and all numbers stay as they are.
+        planned and at states beside it; asks for a `Feedback`, if the problem has one, and for the plan's policy;
+        solves a batch; executes the plan by `trajopt.simulate`; and takes the ways that solves take rarely, such as
+        searches for feasibility.  After that none of these compiles or loads a kernel, nor do solves of the problem by
+        ``solver.solve``.  Nothing of it is kept: the problem and all numbers stay as they are.
 
         Parameters: warm_start, the plan that cycles begin with; without one they are warmed up from the problem's own
         controls.  Raises TypeError as `solve`.
         """
+        from trajopt.results.simulation import simulate
+
         problem, x0 = self.problem, self.problem.x0.copy()  # kernels know arrays that are read-only from others
         plan = self.solve(x0, warm_start=warm_start)
         if self._places is None:
@@ -132,8 +137,20 @@ class PreparedSolver:
                 break
             beside = problem.system.integrate(start.xs[0], np.full(problem.system.ndx, off))
             plan = self.solve(beside, warm_start=start)
-        if transcription_of(problem) is None and not depends_on_x0(problem):
-            self.prepare_step(x0, warm_start=plan.warm_start())(x0)
+        by = transcription_of(problem)
+        if by is None and not depends_on_x0(problem):
+            feedback = self.prepare_step(x0, warm_start=plan.warm_start())
+            feedback(x0)
+            feedback.plan(x0, steps=1)
+        solver: Any = self.solver
+        inside, own = (problem, (plan.xs, plan.us)) if by is None else (by.problem, by.inside(plan.xs, plan.us))
+        rehearse(inside, solver, solver._curvature(), *own)
+        with tried():
+            plan.policy().warm_up()
+        with tried():
+            self.solve_batch(x0[None], progress=False, gains=True)
+        with tried():
+            simulate(plan)
         self.problem = problem
 
     def export(self, folder: str | os.PathLike[str], name: str | None = None, target: str = "native") -> Path:

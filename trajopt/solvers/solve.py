@@ -25,7 +25,7 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.objective import all_finite, first_not_finite, number_name
+from trajopt.problem.objective import first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import EXAMPLE, GIVEN, HELD, MIDDLE, STILL, ZEROS, ConstraintReport, Status, WarmStart
@@ -575,17 +575,14 @@ def _with_second_solve(loop: Loop, state: State, start: Iterate, callback: Callb
 def _within_limits(loop: Loop, state: State, limits: Limits) -> State | None:
     """The state of a solve whose limits of controls are rows, which it has not met yet: with a rollout of the controls,
     clipped, or of its policy about them, whichever is better; None if neither is finite."""
-    formulation, (xs, us, *_) = loop.formulation, state.model.iterate
+    formulation, us = loop.formulation, state.model.iterate.us
     nearest = us.clip(*limits)
     if np.array_equal(nearest, us):
         return state
     rollouts = [formulation.start(nearest, None)]
     if state.direction is not None:
-        K = formulation.policy(state.model, state.direction.sweep)[1]
-        states, controls = closed_loop(formulation.problem, xs, us, np.zeros_like(us), K, None, limits)
-        if all_finite(states[0]) and all_finite(controls[0]):
-            closed = formulation.start(np.array(controls[0], order="C"), np.array(states[0], order="C"))
-            rollouts.append(closed._replace(gaps=None))
+        closed = rolled_out(formulation, state.model.iterate, formulation.policy(state.model, state.direction.sweep)[1])
+        rollouts += [] if closed is None else [closed]
     found = []
     for iterate in rollouts:
         if math.isfinite(iterate.cost):
