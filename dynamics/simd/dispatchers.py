@@ -290,8 +290,11 @@ class KeepingDispatcher(CPUDispatcher):
 
     def keep_in(self, folder: Path, shipped: Path | None = None) -> None:
         """Cache it in `folder` and no other; `shipped`, which is never written to, is searched first."""
-        compile = lambda args, result: self._compiler.compile(args, result)  # noqa: E731
-        self._cache = self._kind_of_cache(self.py_func, folder, shipped, compile)
+        self._cache = self._kind_of_cache(self.py_func, folder, shipped, self._compile_anew)
+
+    def _compile_anew(self, args):
+        compiler: Any = self._compiler
+        return compiler.compile(args, None)
 
     def compile(self, sig):
         """Load or compile the function for these types; called by numba."""

@@ -266,7 +266,7 @@ class KernelCache:
         """What was compiled, of the parts that `CompileResult._reduce` left of it."""
         for load in reload_init or ():
             load()
-        again = partial(self._compile, signature.args, None)
+        again = partial(self._compile, signature.args)
         library = self._library(target_context.codegen(), serialized, functions, again)
         entry_point = target_context.get_executable(library, descriptor, environment)
         for x in environments:

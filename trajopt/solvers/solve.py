@@ -25,7 +25,7 @@ from trajopt.optimality.certificate import Certificate, certificate
 from trajopt.optimality.kkt_point import KKTPoint
 from trajopt.optimality.kkt_system import Indefinite, KKTSystem
 from trajopt.problem.constraints import ControlBounds, ResidualConstraint
-from trajopt.problem.objective import first_not_finite, number_name
+from trajopt.problem.objective import all_finite, first_not_finite, number_name
 from trajopt.problem.problem import Problem, check_problem
 from trajopt.problem.transcription import Transcription, transcription_of
 from trajopt.results.records import EXAMPLE, GIVEN, HELD, MIDDLE, STILL, ZEROS, ConstraintReport, Status, WarmStart
