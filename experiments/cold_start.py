@@ -1,6 +1,6 @@
 """What a first use costs: functions that numba compiles, and processor time, with an empty cache; and every later one.
 
-    python -m experiments.cold_start [--budget | --warm] [--only NAME ...] [--starts N] [--page]
+    python -m experiments.cold_start [--budget | --warm] [--only NAME ...] [--starts N]
 
 Processor seconds differ by half between two runs on one machine, and more between machines.  So they are also given in
 units of a loop of Python that runs between compilations, and the budget that continuous integration holds is on what
@@ -40,7 +40,6 @@ problem = dataclasses.replace(problem, constraints=[*problem.constraints, bounds
 """
 }
 """What `trajopt compare` does of each problem, in one process."""
-PAGE = ROOT / "docs" / "benchmarks" / "cold_start.json"
 BUDGET = ROOT / "tests" / "compilation_budget.json"
 """Raised by 2 % (from 97,441 instructions) when each driver and routine got an entry (`dynamics.simd.entries`), and by
 15 % when the iteration was compiled, which serves all problems once it is (`trajopt.solvers.compiled`)."""
@@ -173,10 +172,7 @@ def study(run: Run) -> dict[str, Any]:
     if not run.options.budget:
         for row in run.track(rows, "with other processes"):
             row["seconds with other processes"] = _alone(row["solved"], worker_count())[1]
-        results = {"rows": rows, "warm": warm(run.options.starts), "over": [], "processors": os.cpu_count()}
-        if run.options.page:
-            PAGE.write_text(json.dumps(results, separators=(",", ":")) + "\n", encoding="utf-8")
-        return results
+        return {"rows": rows, "warm": warm(run.options.starts), "over": [], "processors": os.cpu_count()}
     allowed = json.loads(BUDGET.read_text(encoding="utf-8"))
     over = [key for key, most in allowed.items() if rows[0][key] > GROWTH * most]
     return {"rows": [*rows, {"solved": "budget", **allowed}], "warm": [], "over": over}
@@ -191,7 +187,6 @@ main = Experiment(
             option("--budget", action="store_true", help="the arm alone, exit code 1 if it compiles over 5 %% more"),
             option("--warm", action="store_true", help="start-ups with a filled cache alone"),
         ),
-        option("--page", action="store_true", help="replace the figures of the site"),
         option("--only", nargs="+", choices=(*JOBS, *EXAMPLES), help="with an empty cache, only these"),
         count("--starts", 9, "processes for each script with a filled cache"),
     ],

@@ -1,7 +1,7 @@
 """How tests are shared out to processes, and what all of them watch.
 
 Tests that compile the same large kernels stay together: with an empty kernel cache, two processes that reach contact
-dynamics at the same time would compile it twice.
+dynamics at the same time would wait for each other.
 
 The scratch of every driver is guarded (`dynamics.simd.scratch_guard`), and a run of all tests fails unless every driver
 was called and wrote its scratch to the end: sizes and what is sliced from them are written in different places.  It
@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+os.environ |= {"TRAJOPT_COMPILE_PROCESSES": "0", "TRAJOPT_QUIET": "1"}  # the suite's processes share what they compile
 os.environ["TRAJOPT_GUARD_SCRATCH"] = "1"  # read when `dynamics.simd` is imported, here and in processes started here
 
 

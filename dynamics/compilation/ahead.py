@@ -14,11 +14,11 @@ TRAJOPT_COMPILE_PROCESSES is the number of workers, 0 for none; by default that 
 
 import json
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from multiprocessing import parent_process
 from typing import Any
 
 from dynamics.simd import kernel_cache
@@ -50,7 +50,9 @@ class Workers:
     `watch(1)` is called for each, by one thread of this process at a time."""
 
     def __init__(self, indices: Sequence[int], count: int, watch: Callable[[int], object] | None = None) -> None:
-        self.total, self.finished, self.failed = len(indices), 0, []
+        import subprocess  # only where something has to be compiled
+
+        self.finished, self.failed = 0, []
         self._watch, self._lock = watch, threading.Lock()
         task = json.dumps(list(indices)) + "\n"
         command = [sys.executable, "-c", _SCRIPT, json.dumps(sys.path)]
@@ -159,8 +161,8 @@ _BUSY = threading.local()
 
 def compile_ahead(problem: Any) -> None:
     """Start workers for what a problem will need, if that is more than a little; once for problems of one kind."""
-    if getattr(_BUSY, "now", False) or kernel_cache.fcntl is None or not sys.executable:
-        return
+    if getattr(_BUSY, "now", False) or kernel_cache.fcntl is None or not sys.executable or parent_process() is not None:
+        return  # workers of `multiprocessing` are several already, and compile each function once
     _BUSY.now = True  # what is looked at here is compiled by nobody
     try:
         from dynamics.compilation.manifest import features_of, manifest
