@@ -75,7 +75,7 @@ test-docs: docs $(VENV)/.installed-test
 # Small runs, but for the kernels, which take no time; the JSON is what the page draws its tables from.
 benchmarks: $(VENV)/.installed
 	mkdir -p build/benchmarks
-	set -e; for name in "bench" "convergence --quick" "ilqr_vs_ddp --quick" "mpc_latency --quick" constants; do \
+	set -e; for name in "bench" "convergence --quick" "ilqr_vs_ddp --quick" "mpc_latency --quick" constants cold_start; do \
 	    file=$${name% *}.json; $(BIN)/python -m experiments.$$name --out build/benchmarks/$$file; \
 	    $(BIN)/python -m json.tool --compact build/benchmarks/$$file docs/benchmarks/$$file; done
 

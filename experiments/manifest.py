@@ -87,10 +87,16 @@ dispatchers.UnwrappedDispatcher.compile = recording(dispatchers.UnwrappedDispatc
 dispatchers.KeepingDispatcher.compile = recording(dispatchers.KeepingDispatcher.compile)
 PROGRESS.subject = subject
 what, name = sys.argv[1:3]
+own = []
 if what == "example":
     sys.argv = [name]
     runpy.run_path(name, run_name="__main__")
-    own = []
+elif what == "all":
+    import problems, trajopt
+
+    for name in problems.names():
+        for solver in (trajopt.ILQR(max_iterations=2), trajopt.DDP(max_iterations=2)):
+            solver.solve(problems.make(name))
 else:
     import problems, trajopt
 
@@ -114,7 +120,9 @@ print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()]
 
 def record(what: str, name: str, cache: Path, folder: Path) -> tuple[list[str], list[list[Any]]]:
     """Features of a problem, none of an example, and what was compiled or loaded: a key, seconds of compilation, None
-    if it was there, and the features of the problem that was made last."""
+    if it was there, and the features of the problem that was made last.
+
+    what : "problem", "example", or "all" problems, two iterations each, whatever the name"""
     alone = {"TRAJOPT_COMPILE_PROCESSES": "0", "TRAJOPT_QUIET": "1", "MPLBACKEND": "agg"}
     env = {**os.environ, **alone, "TRAJOPT_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", _RECORD, what, name]

@@ -49,6 +49,7 @@ COVERED = {
     "python -m tests.processors": "tests/test_processors.py::test_each_configuration_runs_the_tests",
     "python -m trajopt": "tests/test_wheel.py::test_it_works_in_a_folder_with_others_of_its_names",
     "trajopt --version": "tests/test_wheel.py::test_it_works_in_a_folder_with_others_of_its_names",
+    "trajopt compile": "tests/dynamics/test_compilation_ahead.py::test_the_command_compiles_what_a_problem_needs",
     "trajopt list": "tests/trajopt/test_cli.py::test_list",
     "trajopt solve": "tests/trajopt/test_cli.py::test_solve_takes_a_solver_a_folder_and_a_seed",
     "trajopt compare": "tests/trajopt/test_cli.py::test_compare_writes_figures_and_numbers",

@@ -1,4 +1,5 @@
-"""Compiled kernels on the disk: a file for each function and the types of its arguments, found by its name.
+"""Compiled kernels on the disk: a file for each function and the types of its arguments, found by its name.  It has the
+code, names of functions in it, and, packed once more, its key and what else numba knows of it.
 
 numba's own cache keeps an index of all types that a function was compiled for, and to read it takes the classes of all
 of them: a rigid robot would import soft ones.  It also searches for a folder, and where the first cannot be used takes
@@ -148,17 +149,17 @@ class LoadedLibrary(JITCodeLibrary):
 
     def _get_module_for_linking(self):
         if self._shared_module is None:
-            bitcode = self._bitcode or self._again().library._get_module_for_linking().as_bitcode()
-            self._shared_module = llvm.parse_bitcode(bitcode)
+            if not self._bitcode:
+                self._compiled_again = self._again()  # kept with its environments, which callers refer to
+                self._bitcode = self._compiled_again.library._get_module_for_linking().as_bitcode()
+            self._shared_module = llvm.parse_bitcode(self._bitcode)
         return self._shared_module
 
 
 def without_intermediate_code(path: Path) -> bytes | None:
     """Content of a cache file with machine code alone; None for an inner function, which has no machine code."""
-    key, (functions, (name, kind, code), *rest) = read_verified(path)
-    if not isinstance(code, tuple):
-        return None
-    return _verified((key, (functions, (name, kind, (code[0], b"")), *rest)))
+    (name, kind, code), functions, about = read_verified(path)
+    return _verified(((name, kind, (code[0], b"")), functions, about)) if isinstance(code, tuple) else None
 
 
 class KernelCache:
@@ -234,9 +235,10 @@ class KernelCache:
         rtsys.initialize(target_context)  # all of numba that loaded code needs; what compiles, numba imports later
         path, key = self._file(sig, target_context.codegen())
         try:
-            stored, compiled = read_verified(path)
+            serialized, functions, about = read_verified(path)
+            stored, parts = pickle.loads(about)
             with without_llvm_events():
-                return self._rebuild(target_context, *compiled) if stored == key else None
+                return self._rebuild(target_context, functions, serialized, *parts) if stored == key else None
         except FileNotFoundError:
             return None
         except Exception as error:  # damaged files and pickles raise anything
@@ -254,7 +256,8 @@ class KernelCache:
         try:
             path, key = self._file(sig, data.codegen)
             functions = {x.name for x in data.library._final_module.functions if not x.is_declaration}
-            write_verified(path, (key, (functions, *data._reduce())))
+            serialized, *parts = data._reduce()
+            write_verified(path, (serialized, functions, dumps((key, parts))))
             data.library._shared_module = None  # made for the file, and again for the first caller that is compiled
         except Exception as error:
             self._do_without(error)

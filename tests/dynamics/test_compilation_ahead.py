@@ -27,10 +27,11 @@ from dynamics.compilation.manifest import (
     features_of,
     manifest,
 )
+from dynamics.simd.cache_folder import cache_root
 from dynamics.simd.kernel_cache import Claim
 from dynamics.simd.span import Reference, Span
 from dynamics.simd.vector import COMPLEX_VEC, LANES, VEC
-from experiments.manifest import keys, listed, requirement, written
+from experiments.manifest import keys, listed, record, requirement, written
 from trajopt.command_line.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,6 +54,16 @@ def test_every_problem_has_its_functions():
         needed = manifest().needed(features_of(*vars(problem).values()))
         assert {entry.name for entry in needed} > {"drive_linearization"} or "soft" in name
         assert 5 < len(needed) < len(manifest().entries)
+
+
+@pytest.mark.slow
+def test_the_gallery_needs_nothing_that_is_not_listed(tmp_path):
+    """What solvers or robots need besides is found here; `python -m experiments.manifest --write` lists it."""
+    root = cache_root()
+    assert root is not None
+    _, found = record("all", "", root.parent, tmp_path)
+    have = keys(json.loads(FILE.read_text(encoding="utf-8")))
+    assert len(found) > 100 and sorted({key for key, *_ in found} - have) == []
 
 
 def test_robots_need_what_they_have():

@@ -429,6 +429,20 @@ def test_code_from_the_disk_is_linked_into_a_caller(tmp_path):
         assert run(script, folder, name) == printed
 
 
+def test_shipped_code_is_compiled_again_for_a_caller(tmp_path):
+    """It has no intermediate code; what is compiled again is not counted, and the file stays as it is."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(LINKED)
+    assert run(script, folder, "double") == ["2.0", "1"]
+    (path,) = folder.rglob("*.nbc")
+    content = kernel_cache.without_intermediate_code(path)
+    assert content is not None and len(content) < path.stat().st_size
+    path.write_bytes(content)
+    assert run(script, folder, "double") == ["2.0", "0"]
+    assert run(script, folder, "quadruple") == ["4.0", "1"]
+    assert path.read_bytes() == content and run(script, folder, "quadruple") == ["4.0", "0"]
+
+
 @shared_kernel
 def negate(x):
     x[0] = -x[0]
