@@ -162,6 +162,11 @@ class CountPlainly(FunctionPass):
 class KernelLibrary(JITCodeLibrary):
     """The code of a function, whose own part is simplified before callees are linked in."""
 
+    def add_linking_library(self, library):
+        """Note a callee; called by numba, which then asks for the shared kernels of its code before the code itself."""
+        library._get_module_for_linking()
+        super().add_linking_library(library)
+
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
         passes, builder = self._codegen._function_pass_manager()
@@ -210,7 +215,7 @@ class InnerLibrary(KernelLibrary):
     """The code of an inner function, to be linked into its callers."""
 
     @classmethod
-    def loaded(cls, codegen, serialized, functions, again):
+    def loaded(cls, codegen, serialized, functions, function, again):
         """Library from the disk."""
         name, _, bitcode = serialized
         library = cls(codegen, name)

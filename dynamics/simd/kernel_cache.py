@@ -135,10 +135,10 @@ class LoadedLibrary(JITCodeLibrary):
     """Code from the disk.  Its intermediate code is parsed only where a caller is compiled: that takes longer than all
     the rest.  Shipped code has none: there the function is compiled again."""
 
-    def __init__(self, codegen, serialized, functions, again):
+    def __init__(self, codegen, serialized, functions, function, again):
         name, _, (machine_code, self._bitcode) = serialized
         super().__init__(codegen, name)
-        self._functions, self._again = functions, again
+        self._functions, self._function, self._again = functions, function, again
         self.enable_object_caching()
         self._set_compiled_object(machine_code)
         self._finalize_final_module()
@@ -149,11 +149,19 @@ class LoadedLibrary(JITCodeLibrary):
 
     def _get_module_for_linking(self):
         if self._shared_module is None:
-            if not self._bitcode:
-                self._compiled_again = self._again()  # kept with its environments, which callers refer to
-                self._bitcode = self._compiled_again.library._get_module_for_linking().as_bitcode()
-            self._shared_module = llvm.parse_bitcode(self._bitcode)
+            self._shared_module = llvm.parse_bitcode(self._bitcode) if self._bitcode else self._compiled_again()
         return self._shared_module
+
+    def _compiled_again(self):
+        """Intermediate code with the names that this library has; its environments, and shared kernels that it calls,
+        are kept here."""
+        self._compiled = compiled = self._again()
+        module, name = llvm.parse_bitcode(compiled.library._get_module_for_linking().as_bitcode()), self._function
+        for form in ("{}", "entry.{}"):
+            with suppress(NameError):  # kernels have no entries
+                module.get_function(form.format(compiled.fndesc.llvm_func_name)).name = form.format(name)
+        self._reload_init.update(compiled.library._reload_init)
+        return module
 
 
 def without_intermediate_code(path: Path) -> bytes | None:
@@ -270,7 +278,8 @@ class KernelCache:
         for load in reload_init or ():
             load()
         again = partial(self._compile, signature.args)
-        library = self._library(target_context.codegen(), serialized, functions, again)
+        codegen, name = target_context.codegen(), descriptor.llvm_func_name
+        library = self._library(codegen, serialized, functions, name, again)
         entry_point = target_context.get_executable(library, descriptor, environment)
         for x in environments:
             library.codegen.set_env(x.env_name, x)
