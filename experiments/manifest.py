@@ -160,7 +160,8 @@ def listed(jobs: Mapping[str, tuple[list[str], list[list[Any]]]]) -> dict[str, A
             at.setdefault(key, frozenset(features_then))
             if own:
                 used[key].append(name)
-    words = sorted(set().union(*features.values(), *at.values()))
+    every = {name: frozenset(own).union(*(then for *_, then in found)) for name, (own, found) in jobs.items()}
+    words = sorted(set().union(*every.values()))
     kinds: dict[str, int] = {}
     functions = []
     for key in seconds:
@@ -169,7 +170,6 @@ def listed(jobs: Mapping[str, tuple[list[str], list[list[Any]]]]) -> dict[str, A
         needs = requirement(used[key], features, common)
         places = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in types]
         functions.append([module, name, places, round(seconds[key], 2), [words.index(x) for x in needs]])
-    every = {name: frozenset(own).union(*(then for *_, then in found)) for name, (own, found) in jobs.items()}
     named = {name: [words.index(x) for x in sorted(own)] for name, own in every.items()}
     return {"features": words, "types": [json.loads(kind) for kind in kinds], "functions": functions, "jobs": named}
 

@@ -37,7 +37,11 @@ CHECKED = "quick_start", "quadruped"
 """Examples that run from the wheel."""
 _COMPILED = "from dynamics.simd import PROGRESS; print(PROGRESS.compiled)"
 COUNT = f"import runpy, sys; runpy.run_path(sys.argv[1]); {_COMPILED}"
-SOLVE = f"import sys, problems, trajopt; trajopt.compare(problems.make(sys.argv[1])); {_COMPILED}"
+SOLVE = f"""
+import sys, problems, trajopt
+trajopt.compare(problems.make(sys.argv[1]), {{"ilqr": trajopt.ILQR(), "ddp": trajopt.DDP()}})
+{_COMPILED}
+"""
 """Programs that print last how many functions they have compiled."""
 
 

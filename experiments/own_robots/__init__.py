@@ -1,0 +1,2 @@
+"""Scripts as users write them, with robots and functions of their own: what do they compile where all kernels are there?
+Run by `experiments.cold_start`."""
