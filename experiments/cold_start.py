@@ -27,6 +27,7 @@ from dynamics.compilation.ahead import VARIABLE, worker_count
 from experiments.harness import Experiment, Run, count, either, in_turns, option, records
 
 ROOT = Path(__file__).resolve().parents[1]
+OWN = ROOT / "experiments" / "own_robots"
 EXAMPLES = "quick_start", "quadruped", "soft_arm"
 COMPARE = "trajopt.compare(problem, {'ilqr': trajopt.ILQR(), 'ddp': trajopt.DDP()})"
 GALLERY = "pendulum", "arm", "quadruped_trot", "soft_manipulator_reach"
@@ -163,6 +164,26 @@ def warm(starts: int) -> list[dict[str, Any]]:
     ]
 
 
+def all_compiled(run: Run) -> dict[str, Any]:
+    """How long `trajopt compile` takes with an empty cache, and what scripts with robots and functions of their own,
+    which no list knows, compile after it."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "TRAJOPT_CACHE_DIR": f"{folder}/cache", "TRAJOPT_QUIET": "1", "MPLBACKEND": "agg"}
+        path, start = {"PYTHONPATH": str(ROOT)}, time.perf_counter()
+        compile = [sys.executable, "-m", "trajopt", "compile"]
+        subprocess.run(compile, cwd=folder, env={**env, **path}, check=True, stdout=subprocess.DEVNULL)
+        rows = [{"script": "trajopt compile", "seconds": time.perf_counter() - start, "compiled": None}]
+        for script in run.track(sorted(OWN.glob("[a-z]*.py")), "own robots and functions"):
+            code = f"import runpy; runpy.run_path({str(script)!r})" + _END
+            start = time.perf_counter()
+            done = subprocess.run(
+                [sys.executable, "-c", code], cwd=folder, env=env, check=True, stdout=subprocess.PIPE, text=True
+            )
+            seconds, compiled = time.perf_counter() - start, int(done.stdout.split()[-1])
+            rows.append({"script": script.stem, "seconds": seconds, "compiled": compiled})
+        return {"all": rows}
+
+
 def study(run: Run) -> dict[str, Any]:
     """One after another; with --budget the arm alone, beside what it may compile, with --warm the start-ups alone."""
     if run.options.warm:
@@ -172,7 +193,8 @@ def study(run: Run) -> dict[str, Any]:
     if not run.options.budget:
         for row in run.track(rows, "with other processes"):
             row["seconds with other processes"] = _alone(row["solved"], worker_count())[1]
-        return {"rows": rows, "warm": warm(run.options.starts), "over": [], "processors": os.cpu_count()}
+        ahead = {} if run.options.only else all_compiled(run)
+        return {"rows": rows, "warm": warm(run.options.starts), "over": [], "processors": os.cpu_count(), **ahead}
     allowed = json.loads(BUDGET.read_text(encoding="utf-8"))
     over = [key for key, most in allowed.items() if rows[0][key] > GROWTH * most]
     return {"rows": [*rows, {"solved": "budget", **allowed}], "warm": [], "over": over}
@@ -193,6 +215,7 @@ main = Experiment(
     tables=lambda results: [
         *(records("With an empty cache", rows) for rows in [results["rows"]] if rows),
         *(records("Start-up with a filled cache, medians", rows) for rows in [results["warm"]] if rows),
+        *(records("All kernels, and what is compiled after them", rows) for rows in [results.get("all")] if rows),
         *(f"more {key} than the budget allows: see {BUDGET.relative_to(ROOT)}" for key in results["over"]),
     ],
     failed=lambda results: bool(results["over"]),

@@ -90,7 +90,8 @@ def test_what_the_wheel_holds(wheel):
     with zipfile.ZipFile(wheel) as archive:
         held = set(archive.namelist())
         metadata = archive.read(f"trajopt_ddp-{VERSION}.dist-info/METADATA").decode()
-    wanted = {path for name in PACKAGES for kind in ("*.py", "py.typed", "manifest.json") for path in (ROOT / name).rglob(kind)}
+    kinds = "*.py", "py.typed", "manifest.json"
+    wanted = {path for name in PACKAGES for kind in kinds for path in (ROOT / name).rglob(kind)}
     for folder in ("problems/models", "trajopt/plotting/report", "trajopt/command_line/templates"):
         wanted |= {path for path in (ROOT / folder).iterdir() if path.is_file()}
     assert {name for name in held if ".dist-info/" not in name} == {str(path.relative_to(ROOT)) for path in wanted}
