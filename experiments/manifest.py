@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dynamics.compilation.manifest import FILE
+from dynamics.compilation.manifest import FILE, declared_in
 from experiments.harness import Experiment, Run, option, records
 from experiments.wheel import lacking, scripts
 from problems import names
@@ -171,7 +171,15 @@ def listed(jobs: Mapping[str, tuple[list[str], list[list[Any]]]]) -> dict[str, A
         places = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in types]
         functions.append([module, name, places, round(seconds[key], 2), [words.index(x) for x in needs]])
     named = {name: [words.index(x) for x in sorted(own)] for name, own in every.items()}
-    return {"features": words, "types": [json.loads(kind) for kind in kinds], "functions": functions, "jobs": named}
+    places = declared_in()
+    modules = sorted({module for module, *_ in functions} & set(places))
+    return {
+        "features": words,
+        "types": [json.loads(kind) for kind in kinds],
+        "functions": functions,
+        "jobs": named,
+        "written": {module: places[module] for module in modules},
+    }
 
 
 def written(content: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ import json
 import pkgutil
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import permutations
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,8 +32,6 @@ from dynamics.simd.vector import COMPLEX_VEC, LANES, VEC
 FILE = Path(__file__).with_name("manifest.json")
 PACKAGES = "dynamics", "trajopt", "problems"
 """Packages whose functions are listed; other ones compile theirs as they are used."""
-_OPTIONAL = {"trajopt.jax", "trajopt.torch", "trajopt.layers", "dynamics.plain"}
-"""Modules that need an extra, or stand in the place of others."""
 DEPTH = 6
 """How far the parts of a problem are followed to their own parts."""
 
@@ -104,15 +102,23 @@ def _named(path: str) -> Any:
 
 
 # ------------------------------------------------------------------------------------------------ functions by name
-@cache
-def _written() -> dict[str, Any]:
-    """Declarations of written modules, by the names of these; imports all modules of the project for it."""
-    for package in PACKAGES:
-        package = importlib.import_module(package)
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not found.name.endswith("__main__") and found.name not in _OPTIONAL:
-                importlib.import_module(found.name)
+def _declarations() -> dict[str, Any]:
+    """Of modules imported so far, declarations of written modules by the names of these."""
     return {x.module_name: x for x in (*DRIVERS, *RESIDUALS)}
+
+
+def declared_in() -> dict[str, str]:
+    """Modules with declarations of written modules, by the names of these; imports all of `dynamics` for it."""
+    package = importlib.import_module("dynamics")
+    names = [found.name for found in pkgutil.walk_packages(package.__path__, "dynamics.")]
+    modules = [importlib.import_module(name) for name in names if name != "dynamics.plain"]
+    declared, places = {id(x): name for name, x in _declarations().items()}, {}
+    for module in modules:
+        classes = [vars(x).values() for x in vars(module).values() if isinstance(x, type)]
+        for value in chain(vars(module).values(), *classes):
+            if id(value) in declared:
+                places.setdefault(declared[id(value)], module.__name__)
+    return places
 
 
 def _module(name: str) -> Any:
@@ -120,10 +126,11 @@ def _module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError:
-        declared = _written().get(name)
-        if declared is None:
+        place = manifest().written.get(name)
+        if place is None:
             raise
-        return declared.module
+        importlib.import_module(place)
+        return _declarations()[name].module
 
 
 class Entry(NamedTuple):
@@ -155,10 +162,12 @@ class Entry(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What `manifest.json` says: functions, and the features of each problem that was looked at, by its name."""
+    """What `manifest.json` says: functions, the features of each problem and example that was looked at, by its name,
+    and the module that declares each written one (`written_module`)."""
 
     entries: list[Entry]
     jobs: dict[str, frozenset[str]]
+    written: dict[str, str]
 
     def needed(self, features: Iterable[str]) -> list[Entry]:
         """Functions that a problem of these features needs."""
@@ -172,13 +181,14 @@ def manifest(file: Path = FILE) -> Manifest:
     try:
         read = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Manifest([], {})
+        return Manifest([], {}, {})
     kinds, features = read["types"], read["features"]
     entries = [
         Entry(module, name, tuple(kinds[i] for i in at), seconds, frozenset(features[i] for i in needs))
         for module, name, at, seconds, needs in read["functions"]
     ]
-    return Manifest(entries, {name: frozenset(features[i] for i in at) for name, at in read["jobs"].items()})
+    jobs = {name: frozenset(features[i] for i in at) for name, at in read["jobs"].items()}
+    return Manifest(entries, jobs, read["written"])
 
 
 # ------------------------------------------------------------------------------------------------ features

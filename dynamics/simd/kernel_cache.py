@@ -114,6 +114,8 @@ class Claim:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
+        except OSError:  # a file system without locks
+            return True
         return True
 
     def wait(self) -> float:
@@ -128,6 +130,10 @@ class Claim:
         """Remove the lock; those that wait for it find what was written."""
         with suppress(OSError):
             os.unlink(self.path)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Let it be another's."""
         os.close(self._file)
 
 
@@ -155,7 +161,7 @@ class LoadedLibrary(JITCodeLibrary):
     def _compiled_again(self):
         """Intermediate code with the names that this library has; its environments, and shared kernels that it calls,
         are kept here."""
-        self._compiled = compiled = self._again()
+        self._kept = compiled = self._again()
         module, name = llvm.parse_bitcode(compiled.library._get_module_for_linking().as_bitcode()), self._function
         for form in ("{}", "entry.{}"):
             with suppress(NameError):  # kernels have no entries
@@ -199,13 +205,17 @@ class KernelCache:
 
     def _load_claimed(self, sig, target_context):
         """Wait for another process that is compiling the function; None where this one is to compile it."""
+        path, _ = self._file(sig, target_context.codegen())
         try:
-            claim = Claim(self._file(sig, target_context.codegen())[0])
+            claim = Claim(path)
         except OSError:
             return None
-        waited = claim.wait()
-        KernelCache.waited += waited
-        found = self._load(sig, target_context) if waited else None
+        try:
+            KernelCache.waited += claim.wait()
+            found = self._load(sig, target_context) if path.is_file() else None
+        except BaseException:  # a keyboard's interrupt, too
+            claim.give_up()
+            raise
         if found is None:
             self._claim[sig] = claim
         else:
@@ -229,9 +239,12 @@ class KernelCache:
         if self.present(sig, target_context):
             return True
         claim = Claim(path)
-        taken = claim.taken()
-        os.close(claim._file)
-        return not taken
+        free = claim.taken()
+        if free:
+            claim.release()
+        else:
+            claim.give_up()
+        return not free
 
     def _load(self, sig, target_context):
         if self._shipped is not None:
