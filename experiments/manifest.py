@@ -25,6 +25,8 @@ from experiments.wheel import lacking, scripts
 from problems import names
 
 ROOT = Path(__file__).resolve().parents[1]
+OF_EXAMPLES = "(example)"
+"""In place of features, of functions that examples need without a problem, as in simulations."""
 
 _RECORD = """
 import json, runpy, sys, time, warnings
@@ -147,6 +149,11 @@ def requirement(used: Iterable[str], features: Mapping[str, frozenset[str]], com
     return sorted(found)
 
 
+def common_features(names: Iterable[str], features: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Those that all of these problems have."""
+    return frozenset.intersection(*(features[name] for name in names))
+
+
 def listed(jobs: Mapping[str, tuple[list[str], list[list[Any]]]]) -> dict[str, Any]:
     """The manifest, as JSON, of what was recorded."""
     features = {name: frozenset(own) for name, (own, _) in jobs.items() if own}
@@ -160,14 +167,18 @@ def listed(jobs: Mapping[str, tuple[list[str], list[list[Any]]]]) -> dict[str, A
             at.setdefault(key, frozenset(features_then))
             if own:
                 used[key].append(name)
-    every = {name: frozenset(own).union(*(then for *_, then in found)) for name, (own, found) in jobs.items()}
-    words = sorted(set().union(*every.values()))
+    every = {
+        name: frozenset(own or [OF_EXAMPLES]).union(*(then for *_, then in found))
+        for name, (own, found) in jobs.items()
+    }
+    words = sorted({OF_EXAMPLES}.union(*every.values()))
     kinds: dict[str, int] = {}
     functions = []
     for key in seconds:
         module, name, types = json.loads(key)
-        common = frozenset.intersection(*(features[job] for job in used[key])) if used[key] else at[key]
-        needs = requirement(used[key], features, common)
+        needs = requirement(used[key], features, at[key] if not used[key] else common_features(used[key], features))
+        if not used[key] and any(features[job].issuperset(needs) for job in features):
+            needs = [OF_EXAMPLES]  # nothing tells the problems of examples that need it from others that do not
         places = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in types]
         functions.append([module, name, places, round(seconds[key], 2), [words.index(x) for x in needs]])
     named = {name: [words.index(x) for x in sorted(own)] for name, own in every.items()}

@@ -14,13 +14,15 @@ that its parts are of, and the names of its integrators (`features_of`).
 import importlib
 import json
 import pkgutil
+import sys
 from collections.abc import Iterable, Iterator
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, permutations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from numba import types
+import numpy as np
+from numba import from_dtype, types
 
 from dynamics.model.kernel_model import KernelModel
 from dynamics.model.knot_driver import DRIVERS
@@ -47,7 +49,8 @@ class UnlistedTypeError(TypeError):
 def encode_type(kind: types.Type) -> Any:
     """A type as nested lists; raises UnlistedTypeError for one of users, as of their functions."""
     if isinstance(kind, types.Array):
-        return ["array", str(kind.dtype), kind.ndim, kind.layout, *([] if kind.mutable else ["readonly"])]
+        dtype = ["record", _record_path(kind.dtype)] if isinstance(kind.dtype, types.Record) else str(kind.dtype)
+        return ["array", dtype, kind.ndim, kind.layout, *([] if kind.mutable else ["readonly"])]
     if isinstance(kind, types.BaseTuple):
         parts: Any = kind
         named = [_path_of(parts.instance_class)] if isinstance(kind, types.BaseNamedTuple) else []
@@ -77,6 +80,8 @@ def decode_type(text: Any) -> types.Type:
     if what == "array":
         dtype, ndim, layout, *readonly = rest
         return types.Array(decode_type(dtype), ndim, layout, readonly=bool(readonly))
+    if what == "record":
+        return from_dtype(_named(rest[0]))
     if what == "named":
         return types.BaseTuple.from_types([decode_type(x) for x in rest[1:]], _named(rest[0]))
     if what == "tuple":
@@ -94,6 +99,16 @@ def _path_of(kind: type) -> str:
     if kind.__module__.partition(".")[0] not in PACKAGES or "<locals>" in kind.__qualname__:
         raise UnlistedTypeError(f"{kind}: not a class of the project")
     return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _record_path(kind: types.Record) -> str:
+    """Where the project keeps the layout of a record, as that of a solve's state."""
+    modules = {name: vars(x) for name, x in sorted(sys.modules.items()) if name.partition(".")[0] in PACKAGES}
+    for module, values in modules.items():
+        for name, value in values.items():
+            if isinstance(value, np.dtype) and value.names and from_dtype(value) == kind:
+                return f"{module}:{name}"
+    raise UnlistedTypeError(f"{kind}: not a record of the project")
 
 
 def _named(path: str) -> Any:
@@ -193,7 +208,8 @@ def manifest(file: Path = FILE) -> Manifest:
 
 # ------------------------------------------------------------------------------------------------ features
 def features_of(*subjects: Any) -> frozenset[str]:
-    """Names of the classes of the project that these objects and their parts are of, with names of integrators."""
+    """Names of the classes of the project that these objects and their parts are of, with names of integrators; without
+    what is computed only once it is asked for."""
     found, seen = set(), set()
 
     def parts(x: Any) -> Iterator[Any]:
@@ -206,7 +222,8 @@ def features_of(*subjects: Any) -> frozenset[str]:
         own = getattr(x, "__dict__", {})
         if isinstance(own.get("integrator"), str):
             found.add(own["integrator"])
-        yield from own.values()
+        lazily = {name for name in own if isinstance(getattr(type(x), name, None), cached_property)}
+        yield from (value for name, value in own.items() if name not in lazily)
 
     def visit(x: Any, depth: int) -> None:
         if id(x) in seen:

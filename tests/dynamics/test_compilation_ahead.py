@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from numba import types
+from numba import from_dtype, types
 
 import dynamics
 import problems
@@ -31,8 +31,9 @@ from dynamics.simd.cache_folder import cache_root
 from dynamics.simd.kernel_cache import Claim
 from dynamics.simd.span import Reference, Span
 from dynamics.simd.vector import COMPLEX_VEC, LANES, VEC
-from experiments.manifest import keys, listed, record, requirement, written
+from experiments.manifest import OF_EXAMPLES, keys, listed, record, requirement, written
 from trajopt.command_line.cli import main
+from trajopt.solvers.compiled import STATE
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -67,13 +68,13 @@ def test_the_gallery_needs_nothing_that_is_not_listed(tmp_path):
 
 
 def test_robots_need_what_they_have():
-    """A pendulum needs nothing of rods or contacts, a trot contacts."""
+    """A pendulum needs nothing of rods, nor derivatives of contacts, which a trot needs."""
     of = {
         name: {e.module for e in manifest().needed(features_of(*vars(problems.make(name)).values()))}
         for name in ("pendulum", "quadruped_trot")
     }
-    assert not any(module.startswith(("dynamics.rods", "dynamics.contacts")) for module in of["pendulum"])
-    assert any(module.startswith("dynamics.contacts") for module in of["quadruped_trot"])
+    assert not any(module.startswith(("dynamics.rods", "dynamics.contacts.derivatives")) for module in of["pendulum"])
+    assert "dynamics.contacts.derivatives" in of["quadruped_trot"]
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_robots_need_what_they_have():
     [
         types.Array(types.float64, 3, "C"), types.Array(types.int64, 1, "C", readonly=True),
         types.Array(types.boolean, 2, "A"), types.int64, types.boolean, types.none, types.complex128, VEC, COMPLEX_VEC,
-        types.literal(True), types.UniTuple(types.int64, 2), types.Tuple((types.int64, types.none)), types.Tuple(()),
+        types.Array(from_dtype(STATE), 1, "C"), types.literal(True), types.UniTuple(types.int64, 2), types.Tuple((types.int64, types.none)), types.Tuple(()),
         Span(types.float64), Span(types.float64, (LANES,)), Span(types.float64, (3,)), Span(types.float64, (None,)),
     ],
     ids=str,
@@ -113,15 +114,18 @@ def test_features_tell_those_that_need_a_function_from_others(features):
 
 def test_what_is_written_is_read(tmp_path):
     key = json.dumps(["dynamics.simd.squares", "add_squares", ["int64", ["array", "float64", 2, "C"]]])
-    jobs = {"one": (["A", "B"], [[key, 0.5, ["A", "B"]]]), "other": (["A"], []), "example": ([], [[key, None, ["A"]]])}
+    more = json.dumps(["dynamics.simd.squares", "add_squares", ["int64"]])
+    example = [[key, None, ["A"]], [more, 0.1, []]]
+    jobs = {"one": (["A", "B"], [[key, 0.5, ["A", "B"]]]), "other": (["A"], []), "example": ([], example)}
     content = listed(jobs)
     path = tmp_path / "manifest.json"
     path.write_text(written(content), encoding="utf-8")
-    assert json.loads(path.read_text()) == content and keys(content) == {key}
+    assert json.loads(path.read_text()) == content and keys(content) == {key, more}
     read = manifest(path)
     kinds = "int64", ["array", "float64", 2, "C"]
-    assert read.entries == [Entry("dynamics.simd.squares", "add_squares", kinds, 0.5, frozenset("B"))]
-    assert read.jobs == {"one": frozenset("AB"), "other": frozenset("A"), "example": frozenset("A")}
+    name = "dynamics.simd.squares", "add_squares"
+    assert read.entries == [Entry(*name, kinds, 0.5, frozenset("B")), Entry(*name, kinds[:1], 0.1, {OF_EXAMPLES})]
+    assert read.jobs == {"one": frozenset("AB"), "other": frozenset("A"), "example": {"A", OF_EXAMPLES}}
     assert manifest(tmp_path / "none.json").entries == []
 
 
