@@ -81,9 +81,10 @@ def test_robots_need_what_they_have():
     "kind",
     [
         types.Array(types.float64, 3, "C"), types.Array(types.int64, 1, "C", readonly=True),
-        types.Array(types.boolean, 2, "A"), types.int64, types.boolean, types.none, types.complex128, VEC, COMPLEX_VEC,
-        types.Array(from_dtype(STATE), 1, "C"), types.literal(True), types.UniTuple(types.int64, 2), types.Tuple((types.int64, types.none)), types.Tuple(()),
-        Span(types.float64), Span(types.float64, (LANES,)), Span(types.float64, (3,)), Span(types.float64, (None,)),
+        types.Array(types.boolean, 2, "A"), types.Array(from_dtype(STATE), 1, "C"), types.int64, types.boolean,
+        types.none, types.complex128, VEC, COMPLEX_VEC, types.literal(True), types.UniTuple(types.int64, 2),
+        types.Tuple((types.int64, types.none)), types.Tuple(()), Span(types.float64), Span(types.float64, (LANES,)),
+        Span(types.float64, (3,)), Span(types.float64, (None,)),
     ],
     ids=str,
 )  # fmt: skip
