@@ -2,10 +2,10 @@
 
     python -m experiments.manifest [--only NAME ...] [--keep CACHE] [--write]
 
-Each problem is solved by iLQR and DDP, its plan executed, prepared and solved again, each example is run, in a process
-of its own with one cache for all, which is empty at first.  What each one compiles or loads is recorded: functions, the
-types of their arguments, seconds of processor time.  A function's features are as few of those that all problems have
-that need it as tell them from those that do not.
+Each problem is solved by iLQR and DDP, its plan executed, prepared and solved again, some are exported, each example is
+run, in a process of its own with one cache for all, which is empty at first.  What each one compiles or loads is
+recorded: functions, the types of their arguments, seconds of processor time.  A function's features are as few of those
+that all problems have that need it as tell them from those that do not.
 
 With --write the file of the package is replaced; without, the run fails if the file lacks a function.
 """
@@ -26,7 +26,8 @@ from problems import names
 
 ROOT = Path(__file__).resolve().parents[1]
 OF_EXAMPLES = "(example)"
-"""In place of features, of functions that examples need without a problem, as in simulations."""
+"""In place of features, of functions that examples need without a problem, as in simulations, and exports alone."""
+EXPORTED = "arm", "arm_obstacle", "pendulum_limits", "quadruped_stand", "unicycle_obstacles", "soft_manipulator_reach"
 
 _RECORD = """
 import json, runpy, sys, time, warnings
@@ -93,6 +94,12 @@ own = []
 if what == "example":
     sys.argv = [name]
     runpy.run_path(name, run_name="__main__")
+elif what == "exported":
+    import problems, trajopt
+
+    problem = problems.make(name)
+    for solver in (trajopt.ILQR(max_iterations=30), trajopt.DDP(max_iterations=30)):
+        solver.prepare(problem).export(type(solver).__name__)
 elif what == "all":
     import problems, trajopt
 
@@ -121,10 +128,10 @@ print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()]
 
 
 def record(what: str, name: str, cache: Path, folder: Path) -> tuple[list[str], list[list[Any]]]:
-    """Features of a problem, none of an example, and what was compiled or loaded: a key, seconds of compilation, None
+    """Features of a problem, none of an example or an export, and what was compiled or loaded: a key, seconds of compilation, None
     if it was there, and the features of the problem that was made last.
 
-    what : "problem", "example", or "all" problems, two iterations each, whatever the name"""
+    what : "problem", "exported", "example", or "all" problems, two iterations each, whatever the name"""
     alone = {"TRAJOPT_COMPILE_PROCESSES": "0", "TRAJOPT_QUIET": "1", "MPLBACKEND": "agg"}
     env = {**os.environ, **alone, "TRAJOPT_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", _RECORD, what, name]
@@ -214,6 +221,7 @@ def keys(content: Mapping[str, Any]) -> set[str]:
 
 def study(run: Run) -> dict[str, Any]:
     jobs = {name: ("problem", name) for name in names()}
+    jobs |= {f"{name} exported": ("exported", name) for name in EXPORTED}
     jobs |= {path.stem: ("example", str(path)) for path in scripts().values() if not lacking(path)}
     chosen = [name for name in jobs if name in (run.options.only or jobs)]
     with tempfile.TemporaryDirectory() as temporary:
