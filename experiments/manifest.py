@@ -128,8 +128,8 @@ print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()]
 
 
 def record(what: str, name: str, cache: Path, folder: Path) -> tuple[list[str], list[list[Any]]]:
-    """Features of a problem, none of an example or an export, and what was compiled or loaded: a key, seconds of compilation, None
-    if it was there, and the features of the problem that was made last.
+    """Features of a problem, none of an example or an export, and what was compiled or loaded: a key, seconds of
+    compilation, None if it was there, and the features of the problem that was made last.
 
     what : "problem", "exported", "example", or "all" problems, two iterations each, whatever the name"""
     alone = {"TRAJOPT_COMPILE_PROCESSES": "0", "TRAJOPT_QUIET": "1", "MPLBACKEND": "agg"}
