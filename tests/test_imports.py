@@ -16,6 +16,7 @@ LAZY = {
     "dynamics/formats/xacro_process.py": "the optional library xacrodoc",
     "dynamics/formats/pinocchio_models.py": "the optional library pinocchio",
     "dynamics/geometry/triangles.py": "the optional library trimesh",
+    "dynamics/compilation/manifest.py": "functions and classes by name, which a list has",
     "dynamics/simd/dispatchers.py": "kernels by name, in processes that unpickle them",
     "trajopt/callable_system/array_libraries.py": "the optional library torch",
     "trajopt/command_line/cli.py": "problems, which the packages do not import",

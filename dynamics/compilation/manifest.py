@@ -45,6 +45,9 @@ DEPTH = 6
 class UnlistedTypeError(TypeError):
     """A type of arguments that a manifest has no words for."""
 
+    def __init__(self, kind: Any) -> None:
+        super().__init__(f"{kind}: not a type that the list of functions has words for")
+
 
 def encode_type(kind: types.Type) -> Any:
     """A type as nested lists; raises UnlistedTypeError for one of users, as of their functions."""
@@ -68,7 +71,7 @@ def encode_type(kind: types.Type) -> Any:
         return names[kind]
     if isinstance(kind, KernelModel):
         return "model"
-    raise UnlistedTypeError(f"{kind}: a type that the manifest does not know")
+    raise UnlistedTypeError(kind)
 
 
 def decode_type(text: Any) -> types.Type:
@@ -97,7 +100,7 @@ def decode_type(text: Any) -> types.Type:
 
 def _path_of(kind: type) -> str:
     if kind.__module__.partition(".")[0] not in PACKAGES or "<locals>" in kind.__qualname__:
-        raise UnlistedTypeError(f"{kind}: not a class of the project")
+        raise UnlistedTypeError(kind)
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
@@ -108,7 +111,7 @@ def _record_path(kind: types.Record) -> str:
         for name, value in values.items():
             if isinstance(value, np.dtype) and value.names and from_dtype(value) == kind:
                 return f"{module}:{name}"
-    raise UnlistedTypeError(f"{kind}: not a record of the project")
+    raise UnlistedTypeError(kind)
 
 
 def _named(path: str) -> Any:

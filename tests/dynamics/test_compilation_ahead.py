@@ -98,7 +98,7 @@ def test_named_tuples_and_references():
     kind = types.BaseTuple.from_types([types.int64, types.int64], Matrix)
     for wanted in (kind, Reference(kind)):
         assert decode_type(encode_type(wanted)) == wanted
-    with pytest.raises(UnlistedTypeError, match="a type that the manifest does not know"):
+    with pytest.raises(UnlistedTypeError, match="not a type that the list of functions has words for"):
         encode_type(types.unicode_type)
 
 

@@ -84,7 +84,7 @@ def asked_of(module):
     """Names that files of `dynamics` import from a module of `dynamics.simd`, but for those that compile themselves."""
     of_compiler = {*plain.REPLACED, "dispatchers", "kernel_cache", "kernel_model"}
     for path in (ROOT / "dynamics").rglob("*.py"):
-        if path.stem not in of_compiler:
+        if path.stem not in of_compiler and path.parent.name != "compilation":
             for node in ast.walk(ast.parse(path.read_text())):
                 if isinstance(node, ast.ImportFrom) and node.module == f"dynamics.simd.{module}":
                     yield from (alias.name for alias in node.names)

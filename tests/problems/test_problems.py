@@ -73,8 +73,13 @@ def test_serial_chain_of_any_length(links):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_both_solvers_converge_to_the_same_cost(name, solved):
+    """Of minimum time iLQR ends in steps there and back whose gain is 1e-13 of the cost: by processor the last of them
+    is or is not found, and then its status says that nothing but rounding is left to gain."""
     ilqr, ddp = solved(name, "ilqr"), solved(name, "parallel")
-    assert (ilqr.status, ddp.status) == ("converged", "converged")
+    assert ddp.status == "converged"
+    gained = ilqr.log[-1].predicted_decrease
+    at_rounding = name in MINIMUM_TIME and ilqr.status == "line_search_failed" and gained < 1e-12 * abs(ilqr.cost)
+    assert ilqr.converged or at_rounding
     if name not in SEVERAL_MINIMA:
         assert ddp.cost == pytest.approx(ilqr.cost, rel=1e-6 if name in FLAT else 1e-8)
     if name not in IN_ROUNDS:

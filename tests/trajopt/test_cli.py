@@ -14,7 +14,7 @@ from rich.console import Console
 from tests.trajopt.cases import cartpole, pendulum, tip
 from trajopt import DDP, ILQR, compare
 from trajopt.command_line import cli
-from trajopt.command_line.cli import GROUP, SECOND, main
+from trajopt.command_line.cli import GROUP, main
 
 MAKERS = {"pendulum": pendulum, "tip": tip}
 
@@ -88,13 +88,6 @@ def test_the_current_folder_may_hold_what_has_our_names(tmp_path, decoy, argumen
     command = [sys.executable, "-m", "trajopt", *arguments]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert told in done.stdout + done.stderr
-
-
-def test_the_second_process_is_this_program_wherever_it_starts(tmp_path):
-    (tmp_path / "trajopt.py").write_text("raise RuntimeError('not this one')")
-    command = [sys.executable, "-c", SECOND.format(path=sys.path), "_compile", "pendulm"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert "KeyError: 'pendulm'" in done.stderr and "not this one" not in done.stderr
 
 
 def test_compare_writes_figures_and_numbers(problems, tmp_path, capsys):
