@@ -29,6 +29,7 @@ from experiments.harness import Experiment, Run, count, either, in_turns, option
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "experiments" / "own_robots"
 EXAMPLES = "quick_start", "quadruped", "soft_arm"
+"""Run only where they are asked for."""
 COMPARE = "trajopt.compare(problem, {'ilqr': trajopt.ILQR(), 'ddp': trajopt.DDP()})"
 GALLERY = "pendulum", "arm", "quadruped_trot", "soft_manipulator_reach"
 JOBS = {name: f"import problems, trajopt; problem = problems.make({name!r}); {COMPARE}" for name in GALLERY} | {
@@ -123,7 +124,7 @@ def _alone(name: str, workers: int) -> tuple[str, float]:
     """What a process prints that begins with an empty cache, and how long it takes."""
     path = ROOT / "examples" / f"{name}.py"
     code = JOBS.get(name, f"runpy.run_path({str(path)!r})")
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a worker may be at its last function
         variables = {"TRAJOPT_CACHE_DIR": f"{folder}/cache", "MPLBACKEND": "agg", "TRAJOPT_QUIET": "1"}
         command = [sys.executable, "-c", _MEASURE, code]
         env, start = {**os.environ, **variables, VARIABLE: str(workers)}, time.perf_counter()
@@ -167,7 +168,7 @@ def warm(starts: int) -> list[dict[str, Any]]:
 def all_compiled(run: Run) -> dict[str, Any]:
     """How long `trajopt compile` takes with an empty cache, and what scripts with robots and functions of their own,
     which no list knows, compile after it."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         env = {**os.environ, "TRAJOPT_CACHE_DIR": f"{folder}/cache", "TRAJOPT_QUIET": "1", "MPLBACKEND": "agg"}
         path, start = {"PYTHONPATH": str(ROOT)}, time.perf_counter()
         compile = [sys.executable, "-m", "trajopt", "compile"]
@@ -188,7 +189,7 @@ def study(run: Run) -> dict[str, Any]:
     """One after another; with --budget the arm alone, beside what it may compile, with --warm the start-ups alone."""
     if run.options.warm:
         return {"rows": [], "warm": warm(run.options.starts), "over": []}
-    names = ["arm"] if run.options.budget else run.options.only or [*JOBS, *EXAMPLES]
+    names = ["arm"] if run.options.budget else run.options.only or list(JOBS)
     rows = [cold(name) for name in run.track(names, "cold")]
     if not run.options.budget:
         for row in run.track(rows, "with other processes"):

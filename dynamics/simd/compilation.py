@@ -177,18 +177,19 @@ class _Progress(event.Listener):
                 self._spent, self._start = self._passed(), 0.0
                 self._show("")
 
-    def expect(self, functions: int, seconds: float, elsewhere: Callable[[], int], others: Callable[[], bool]) -> None:
-        """Say how much is going to be compiled: so many functions in about so many seconds, of which other processes
+    def expect(self, kernels: int, seconds: float, elsewhere: Callable[[], int], others: Callable[[], bool]) -> None:
+        """Say how much is going to be compiled: so many kernels in about so many seconds, of which other processes
         have compiled `elsewhere()`, as long as `others()` is true."""
         self._elsewhere, self._others = elsewhere, others
         if seconds > self.SILENT:
-            self._announce(f": {functions} functions, about {seconds:.0f} s")
+            self._announce(f": {kernels} kernels, about {seconds:.0f} s")
 
     def _announce(self, about):
         if self._shown or sys.stderr is None or os.environ.get("TRAJOPT_QUIET") == "1":
             return
         self._shown, name = True, getattr(self._subject(), "name", "")
-        what = f" for {name}" if isinstance(name, str) and name.isprintable() and name else ""
+        named = isinstance(name, str) and name.isprintable() and name not in ("", "problem")  # the default
+        what = f" for {name}" if named else ""
         reason = f" ({shipped.misfit()})" if shipped.misfit() else ""
         line = f"compiling kernels{what}, once on this computer{about}{reason}; `trajopt compile` makes all of them"
         sys.stderr.write(f"{line}\n")
@@ -210,12 +211,13 @@ class _Progress(event.Listener):
 
     def finish(self, at_exit=False):
         """Close the line, if there is one and nobody else is at work: called where what was asked for is done."""
-        if self._shown and sys.stderr is not None and (at_exit or not self._others()):
-            clear = "\r" + 60 * " " + "\r" if sys.stderr.isatty() else ""
+        if self._shown and sys.stderr is not None:
+            clear, closed = "\r" + 60 * " " + "\r", at_exit or not self._others()
             with suppress(OSError, ValueError):  # closed at the end of the process
-                sys.stderr.write(f"{clear}{self._done()} kernels compiled in {self._passed():.0f} s\n")
+                sys.stderr.write(clear if sys.stderr.isatty() else "")
+                sys.stderr.write(f"{self._done()} kernels compiled in {self._passed():.0f} s\n" if closed else "")
                 sys.stderr.flush()
-            self._shown = False
+            self._shown = not closed
         if not self._shown:
             self._spent, self._before, self._elsewhere = 0.0, self.compiled, lambda: 0
 

@@ -12,8 +12,11 @@ A caller loaded from the disk finds the symbol because numba runs the functions 
 
 import copy
 import importlib
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property, update_wrapper
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -284,6 +287,31 @@ def _plain(x):
     return types.unliteral(x) if isinstance(x, types.IntegerLiteral | types.BooleanLiteral) else x
 
 
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """A context that Ctrl-C interrupts at its end, the outermost one of several: LLVM calls functions of Python, in
+    which an interrupt would be lost, and the code that was being translated with it."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or before is _note_interrupt or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    _interrupts.clear()
+    signal.signal(signal.SIGINT, _note_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if _interrupts:
+            before(*_interrupts[-1])
+
+
+_interrupts: list[tuple[Any, ...]] = []
+
+
+def _note_interrupt(*signal_and_frame: Any) -> None:
+    _interrupts.append(signal_and_frame)
+
+
 class KeepingDispatcher(CPUDispatcher):
     """A compiled function whose callers inherit its bindings, also where it is loaded from the disk."""
 
@@ -303,11 +331,12 @@ class KeepingDispatcher(CPUDispatcher):
 
     def compile(self, sig):
         """Load or compile the function for these types; called by numba."""
-        try:
-            return super().compile(sig)
-        finally:
-            if isinstance(self._cache, KernelCache):
-                self._cache.release(sig)
+        with interrupted_later():
+            try:
+                return super().compile(sig)
+            finally:
+                if isinstance(self._cache, KernelCache):
+                    self._cache.release(sig)
 
     def _compilation_chain_init_hook(self):
         """Do nothing: numba imports its extensions when it compiles; called by numba."""

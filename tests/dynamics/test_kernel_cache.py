@@ -429,6 +429,41 @@ def test_code_from_the_disk_is_linked_into_a_caller(tmp_path):
         assert run(script, folder, name) == printed
 
 
+INTERRUPTED = """
+import os, signal
+import numpy as np
+from numba.core import event
+from dynamics.simd import PROGRESS, routine
+
+class Interrupt(event.Listener):
+    def on_start(self, ev):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def on_end(self, ev):
+        pass
+
+@routine
+def double(x):
+    return 2.0 * x
+
+try:
+    with event.install_listener("numba:compile", Interrupt()):
+        double(np.ones(1))
+    print("not interrupted")
+except KeyboardInterrupt:
+    print("interrupted")
+print(double(np.ones(1))[0], PROGRESS.compiled)
+"""
+
+
+def test_an_interrupt_waits_for_the_function_that_is_compiled(tmp_path):
+    """It is kept, and the interrupt is not lost."""
+    script, folder = tmp_path / "script.py", tmp_path / "cache"
+    script.write_text(INTERRUPTED)
+    assert run(script, folder) == ["interrupted", "2.0", "1"]
+    assert len(list((folder / "kernels").rglob("*.nbc"))) == 1
+
+
 def test_shipped_code_is_compiled_again_for_a_caller(tmp_path):
     """It has no intermediate code; what is compiled again is not counted, and the file stays as it is."""
     script, folder = tmp_path / "script.py", tmp_path / "cache"
