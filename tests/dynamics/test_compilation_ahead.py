@@ -33,6 +33,7 @@ from dynamics.simd.span import Reference, Span
 from dynamics.simd.vector import COMPLEX_VEC, LANES, VEC
 from experiments.manifest import OF_EXAMPLES, keys, listed, record, requirement, written
 from trajopt.command_line.cli import main
+from trajopt.command_line.compile_kernels import chosen
 from trajopt.solvers.compiled import STATE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -242,9 +243,17 @@ def test_the_command_compiles_what_a_problem_needs(tmp_path, monkeypatch):
     assert " 0 of them compiled now" in run(code, tmp_path).stdout
 
 
+def test_a_word_is_that_of_all_that_have_it_in_their_names():
+    """There is an example that is called quadruped, beside the problems of its kind."""
+    found = {i for i, _ in chosen(["quadruped"])}
+    for name in ("quadruped_stand", "quadruped_walk", "quadruped"):
+        assert found >= {i for i, entry in enumerate(manifest().entries) if entry.needs <= manifest().jobs[name]}
+    assert found < {i for i, _ in chosen([])}
+
+
 def test_the_command_refuses_unknown_words(capsys):
     assert main(["compile", "--for", "submarines"]) == 2
-    assert "--for: got 'submarines', expected a word of acrobot" in capsys.readouterr().err
+    assert "--for: got 'submarines', expected part of the name of a class" in capsys.readouterr().err
 
 
 def test_workers_end_with_their_parent(tmp_path):

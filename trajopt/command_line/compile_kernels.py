@@ -11,17 +11,17 @@ from dynamics.simd.cache_folder import cache_root
 
 
 def chosen(words: Sequence[str]) -> list[tuple[int, Entry]]:
-    """Numbered entries of the manifest that a problem or an example of this name needs, or those that have the word, in
-    singular or plural, in their name or in that of a class of their parts; all without words.
+    """Numbered entries of the manifest that problems and examples need that have one of the words, in singular or plural,
+    in their name or in that of a class of their parts; all without words.
 
     Raises ValueError for a word that is in no name."""
     listed, found = manifest(), {}
     for word in words or [""]:
         part = word.lower().removesuffix("s")
         jobs = [job for job, has in listed.jobs.items() if any(part in name.lower() for name in (job, *has))]
-        jobs = [word] if word in listed.jobs else jobs
         if word and not jobs:
-            raise ValueError(f"--for: got {word!r}, expected a word of {', '.join(sorted(listed.jobs))}, or of a class")
+            names = ", ".join(sorted(listed.jobs))
+            raise ValueError(f"--for: got {word!r}, expected part of the name of a class, as Rod, or of one of {names}")
         for job in jobs:
             needed = [(i, x) for i, x in enumerate(listed.entries) if not word or x.needs <= listed.jobs[job]]
             found.update(needed)
