@@ -11,8 +11,8 @@ from dynamics.simd.cache_folder import cache_root
 
 
 def chosen(words: Sequence[str]) -> list[tuple[int, Entry]]:
-    """Numbered entries of the manifest that problems and examples need that have one of the words, in singular or plural,
-    in their name or in that of a class of their parts; all without words.
+    """Numbered entries of the manifest that problems and examples need that have one of the words, in singular or
+    plural, in their name or in that of a class of their parts; all without words.
 
     Raises ValueError for a word that is in no name."""
     listed, found = manifest(), {}
