@@ -180,14 +180,17 @@ def listed(jobs: Mapping[str, tuple[list[str], list[list[Any]]]]) -> dict[str, A
     }
     words = sorted({OF_EXAMPLES}.union(*every.values()))
     kinds: dict[str, int] = {}
-    functions = []
+    functions, needed = [], {}
     for key in seconds:
         module, name, types = json.loads(key)
         needs = requirement(used[key], features, at[key] if not used[key] else common_features(used[key], features))
         if not used[key] and any(features[job].issuperset(needs) for job in features):
             needs = [OF_EXAMPLES]  # nothing tells the problems of examples that need it from others that do not
         places = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in types]
+        needed[key] = frozenset(needs)
         functions.append([module, name, places, round(seconds[key], 2), [words.index(x) for x in needs]])
+    for name, (_, found) in jobs.items():  # an example's features are those of its functions, too
+        every[name] = every[name].union(*(needed[key] for key, *_ in found))
     named = {name: [words.index(x) for x in sorted(own)] for name, own in every.items()}
     places = declared_in()
     modules = sorted({module for module, *_ in functions} & set(places))

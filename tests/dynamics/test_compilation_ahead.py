@@ -127,7 +127,7 @@ def test_what_is_written_is_read(tmp_path):
     kinds = "int64", ["array", "float64", 2, "C"]
     name = "dynamics.simd.squares", "add_squares"
     assert read.entries == [Entry(*name, kinds, 0.5, frozenset("B")), Entry(*name, kinds[:1], 0.1, {OF_EXAMPLES})]
-    assert read.jobs == {"one": frozenset("AB"), "other": frozenset("A"), "example": {"A", OF_EXAMPLES}}
+    assert read.jobs == {"one": frozenset("AB"), "other": frozenset("A"), "example": {"A", "B", OF_EXAMPLES}}
     assert manifest(tmp_path / "none.json").entries == []
 
 
