@@ -171,7 +171,7 @@ def compile_ahead(problem: Any) -> None:
         if not count or any(features <= known for known in _BEGUN):
             return
         _BEGUN[features] = None
-        wanted = missing((i, entry) for i, entry in enumerate(manifest().entries) if entry.needs <= features)
+        wanted = missing(manifest().numbered(features))
         seconds = sum(entry.seconds for _, entry in wanted)
         if seconds > LITTLE:
             workers = _BEGUN[features] = Workers([i for i, _ in wanted], count)

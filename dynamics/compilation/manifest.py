@@ -189,8 +189,12 @@ class Manifest(NamedTuple):
 
     def needed(self, features: Iterable[str]) -> list[Entry]:
         """Functions that a problem of these features needs."""
+        return [entry for _, entry in self.numbered(features)]
+
+    def numbered(self, features: Iterable[str]) -> list[tuple[int, Entry]]:
+        """These functions with their places in the list."""
         found = frozenset(features)
-        return [entry for entry in self.entries if entry.needs <= found]
+        return [(i, entry) for i, entry in enumerate(self.entries) if entry.needs <= found]
 
 
 @cache

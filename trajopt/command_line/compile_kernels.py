@@ -16,15 +16,16 @@ def chosen(words: Sequence[str]) -> list[tuple[int, Entry]]:
 
     Raises ValueError for a word that is in no name."""
     listed, found = manifest(), {}
-    for word in words or [""]:
+    if not words:
+        return list(enumerate(listed.entries))
+    for word in words:
         part = word.lower().removesuffix("s")
         jobs = [job for job, has in listed.jobs.items() if any(part in name.lower() for name in (job, *has))]
-        if word and not jobs:
+        if not jobs:
             names = ", ".join(sorted(listed.jobs))
             raise ValueError(f"--for: got {word!r}, expected part of the name of a class, as Rod, or of one of {names}")
         for job in jobs:
-            needed = [(i, x) for i, x in enumerate(listed.entries) if not word or x.needs <= listed.jobs[job]]
-            found.update(needed)
+            found.update(listed.numbered(listed.jobs[job]))
     return sorted(found.items())
 
 
