@@ -185,7 +185,7 @@ def scalar_rollout(
     """A call that rolls out the full step in plain float64 and returns its xs, us."""
     work = np.empty(_rollout_size(system))
     X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
-    loops = ClosedLoops(x0, xs, us, k, K, np.ones(1), None, None)
+    loops = ClosedLoops(x0, xs, us, k, K, np.ones(1))
 
     def call():
         _scalar_closed_loop(0, 1, work, *system.plant, loops, X, U)
@@ -201,7 +201,7 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     lanes.reshape(-1)[: len(alphas)] = alphas
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
     work = scratch(_rollout_size(system))[0]
-    loops = ClosedLoops(x0, xs, us, k, K, lanes, None, None)
+    loops = ClosedLoops(x0, xs, us, k, K, lanes)
     return lambda: drive_closed_loops(0, chunks, work, *system.plant, loops, 0, len(us), X, U)
 
 

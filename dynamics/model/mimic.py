@@ -335,19 +335,19 @@ class MimicMap(IdentityMap):
         K = np.zeros((N, rows, width if ndx else 0))
         if ndx:
             run(_scatter, self._kept_dx, loops.K.reshape(N * rows, ndx), K.reshape(N * rows, width))
-        gaps = None if loops.gaps is None else self._widened(self._of_dx, loops.gaps, run)
-        x0 = None if loops.x0 is None else self.full_x(loops.x0, run)
+        gaps = self._widened(self._of_dx, loops.gaps, run) if len(loops.gaps) else loops.gaps
+        x0 = self.full_x(loops.x0, run) if len(loops.x0) else loops.x0
         (full,) = aligned_arrays((*X.shape[:2], len(self.index_q) + len(self.index_v), X.shape[3]))
-        if x0 is None or start > 0:  # else X has nothing yet
+        if not len(x0) or start > 0:  # else X has nothing yet
             for t in range(max(start - 1, 0), start + 1):  # feedback may be to the knot before, too
                 run(_widen_lanes, *self._of_x, X, t, full)
         before = self._full_before(loops.before, run)
         return loops._replace(x0=x0, xs=self.full_x(loops.xs, run), K=K, gaps=gaps, before=before), full
 
-    def _full_before(self, before: np.ndarray | None, run: Run) -> np.ndarray | None:
+    def _full_before(self, before: np.ndarray, run: Run) -> np.ndarray:
         """Gains (N, nu, n + nu) of the velocities and controls of the knot before, as those of all velocities."""
-        n = 0 if before is None else before.shape[2] - before.shape[1]
-        if before is None or n == 0:
+        n = before.shape[2] - before.shape[1]
+        if n == 0:
             return before
         (N, nu, count), width = before.shape, len(self.index_v)
         whole, places = np.zeros((N, nu, width + nu)), np.concatenate([self.kept_v[-n:], width + np.arange(nu)])

@@ -20,21 +20,32 @@ from dynamics.simd.array_loops import copy
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_array, as_batch, as_floats, writeable
 
+THERE, NO_ROWS, NO_MATRICES = np.empty(0), np.empty((0, 0)), np.empty((0, 0, 0))
+
 
 class ClosedLoops(NamedTuple):
-    """What closed-loop rollouts follow."""
+    """What closed-loop rollouts follow.  Arrays without rows stand for what there is not, so that one compiled function
+    serves all."""
 
-    x0: np.ndarray | None  # (nx,), or None where candidates start from the states that are there
+    x0: np.ndarray  # (nx,), or THERE where candidates start from the states that are there
     xs: np.ndarray  # (N or N+1, nx)
     us: np.ndarray  # (N, nu)
     k: np.ndarray  # (N, nu)
     K: np.ndarray  # (N, nu, ndx), or (N, 0, 0) for an open loop
     alphas: np.ndarray  # (C, LANES) step lengths
-    gaps: np.ndarray | None  # (N+1, ndx)
-    limits: np.ndarray | None  # (N, 2, nu)
-    shift: np.ndarray | None = None  # (C, LANES) what `pull` is multiplied by
-    pull: np.ndarray | None = None  # (N, nu)
-    before: np.ndarray | None = None  # (N, nu, n + nu) feedback to n last numbers of the state before, and its controls
+    gaps: np.ndarray = NO_ROWS  # (N+1, ndx)
+    limits: np.ndarray = NO_MATRICES  # (N, 2, nu)
+    shift: np.ndarray = NO_ROWS  # (C, LANES) what `pull` is multiplied by
+    pull: np.ndarray = NO_ROWS  # (N, nu)
+    before: np.ndarray = NO_MATRICES  # (N, nu, n + nu) feedback to n last numbers of the state before, and its controls
+
+
+def _rows(array: np.ndarray | None) -> np.ndarray:
+    return NO_ROWS if array is None else array
+
+
+def _matrices(array: np.ndarray | None) -> np.ndarray:
+    return NO_MATRICES if array is None else array
 
 
 class Segment(NamedTuple):
@@ -183,7 +194,8 @@ class DiscreteSystem(ABC):
         """See `trajopt.capabilities.Expansions`."""
         (lanes, shifts), *motion = self.candidate_lanes(len(us), alphas)
         calls: list[Callable[[], Any]] = []
-        loops, found = ClosedLoops(x0, xs, us, k, K, lanes, gaps, None, None, pull, before), []
+        loops = ClosedLoops(x0, xs, us, k, K, lanes, _rows(gaps), pull=_rows(pull), before=_matrices(before))
+        found: list[np.ndarray] = []
         if lower is not None and upper is not None:
             loops = loops._replace(limits=np.empty((len(us), 2, self.nu)))
             calls.append(PreparedCall(_place_limits, lower, upper, loops.limits))
@@ -191,7 +203,7 @@ class DiscreteSystem(ABC):
             loops = loops._replace(shift=shifts)
             calls.append(PreparedCall(copy, shift, shifts.reshape(-1)))
         if x0.ndim == 2:
-            loops = loops._replace(x0=None)
+            loops = loops._replace(x0=THERE)
             calls.append(PreparedCall(_place_starts, x0, motion[0]))
         roll = self.prepared_roll(loops, 0, len(us), *motion)
         if roll is None:
@@ -308,8 +320,9 @@ class DiscreteSystem(ABC):
         if x0.ndim == 2:
             rows = np.minimum(np.arange(lanes[0].size), A - 1).reshape(lanes[0].shape)
             X[:, 0] = x0[rows].transpose(0, 2, 1)
-            x0 = None
-        self.roll(ClosedLoops(x0, xs, us, k, K, lanes[0], gaps, limits, shift, pull, before), 0, N, X, U)
+            x0 = THERE
+        given = _rows(gaps), _matrices(limits), _rows(shift), _rows(pull), _matrices(before)
+        self.roll(ClosedLoops(x0, xs, us, k, K, lanes[0], *map(writeable, given)), 0, N, X, U)
         return candidates_of(X, A), candidates_of(U, A)
 
     # -------------------------------------------------------------------------------------------- expansions

@@ -125,10 +125,10 @@ def _store_euler_blocks(n, nu, semi, h, e, fx, fu):
 
 
 @kernel
-def _linearize_euler(m, p, method, q, v, u, d, e, w, t, fx, fu):
+def _linearize_euler(m, p, kind, q, v, u, d, e, w, t, fx, fu):
     n, nu = p.B.shape
     acceleration_derivatives(m, p, q, v, u, d, e)
-    _store_euler_blocks(n, nu, _is_semi_implicit(method), p.duration.h, e, w.X, w.U)
+    _store_euler_blocks(n, nu, _is_semi_implicit(p.method), p.duration.h, e, w.X, w.U)
     scatter(w.X, t, fx)
     scatter(w.U, t, fu)
 
@@ -146,14 +146,14 @@ def _euler_second_order(m, p, q, v, u, lam, d, e, s, Hxx, Hux):
 
 
 @kernel
-def _expand_euler(m, p, method, q, v, u, lam, d, e, s, w, t, out):
+def _expand_euler(m, p, kind, q, v, u, lam, d, e, s, w, t, out):
     (n, nu), X, U = p.B.shape, w.X, w.U
     _euler_second_order(m, p, q, v, u, lam, d, e, s, X, U)
     scatter(X, t, out.Hxx)
     scatter(U, t, out.Hux)
     out.Huu[t : t + LANES] = 0.0
     if out.fx.shape[0] > 0:
-        _store_euler_blocks(n, nu, _is_semi_implicit(method), p.duration.h, e, X, U)
+        _store_euler_blocks(n, nu, _is_semi_implicit(p.method), p.duration.h, e, X, U)
         scatter(X, t, out.fx)
         scatter(U, t, out.fu)
 
@@ -259,14 +259,14 @@ def _lie_euler_second_order(m, p, q, v, u, lam, d, e, s, w, both):
 
 
 @kernel
-def _linearize_lie_euler(m, p, method, q, v, u, d, e, w, t, fx, fu):
+def _linearize_lie_euler(m, p, kind, q, v, u, d, e, w, t, fx, fu):
     n, nu = p.B.shape
     _lie_euler_first_order(m, p, q, v, u, d, e, w.xi, w.F)
     _scatter_step(n, nu, t, w.F, fx, fu)
 
 
 @kernel
-def _expand_lie_euler(m, p, method, q, v, u, lam, d, e, s, w, t, out):
+def _expand_lie_euler(m, p, kind, q, v, u, lam, d, e, s, w, t, out):
     n, nu = p.B.shape
     _lie_euler_second_order(m, p, q, v, u, lam, d, e, s, w, out.fx.shape[0] > 0)
     _scatter_expansion(n, nu, t, w.F, w.H, out)
@@ -601,22 +601,22 @@ def _runge_kutta_second_order(m, p, q, v, u, lam, d, e, s, w, both, F, H):
 
 
 @kernel
-def _linearize_rows(m, p, method, q, v, u, d, e, w, t, fx, fu):
+def _linearize_rows(m, p, kind, q, v, u, d, e, w, t, fx, fu):
     _runge_kutta_first_order(m, p, q, v, u, d, e, w.sweep, w.F)
     _scatter_step(p.B.shape[0], u.shape[0], t, w.F, fx, fu)
 
 
 @kernel
-def _expand_rows(m, p, method, q, v, u, lam, d, e, s, w, t, out):
+def _expand_rows(m, p, kind, q, v, u, lam, d, e, s, w, t, out):
     _runge_kutta_second_order(m, p, q, v, u, lam, d, e, s, w.sweep, out.fx.shape[0] > 0, w.F, w.H)
     _scatter_expansion(p.B.shape[0], u.shape[0], t, w.F, w.H, out)
 
 
 # ------------------------------------------------------------------------------------------------ drivers
 _linearize = by_type(
-    "method", {EuclideanEuler: _linearize_euler, LieEuler: _linearize_lie_euler, Tableau: _linearize_rows}
+    "kind", {EuclideanEuler: _linearize_euler, LieEuler: _linearize_lie_euler, Tableau: _linearize_rows}
 )
-_expand = by_type("method", {EuclideanEuler: _expand_euler, LieEuler: _expand_lie_euler, Tableau: _expand_rows})
+_expand = by_type("kind", {EuclideanEuler: _expand_euler, LieEuler: _expand_lie_euler, Tableau: _expand_rows})
 
 
 class FirstOrderLanes(NamedTuple):
@@ -627,7 +627,7 @@ class FirstOrderLanes(NamedTuple):
     x: np.ndarray = lanes(nq + nv)
     u: np.ndarray = lanes(nu)
     step: EulerLanes | LieEulerLanes | RowLanes = part_by_type(
-        "p.method", {EuclideanEuler: EulerLanes, LieEuler: LieEulerLanes, Tableau: RowLanes}
+        "kind", {EuclideanEuler: EulerLanes, LieEuler: LieEulerLanes, Tableau: RowLanes}
     )
 
 
@@ -641,7 +641,7 @@ class SecondOrderLanes(NamedTuple):
     u: np.ndarray = lanes(nu)
     lam: np.ndarray = lanes(2 * nv)
     step: EulerLanes | LieEulerExpansionLanes | RowExpansionLanes = part_by_type(
-        "p.method", {EuclideanEuler: EulerLanes, LieEuler: LieEulerExpansionLanes, Tableau: RowExpansionLanes}
+        "kind", {EuclideanEuler: EulerLanes, LieEuler: LieEulerExpansionLanes, Tableau: RowExpansionLanes}
     )
 
 
@@ -650,17 +650,17 @@ _slice_second_order, expansion_size = slicing(SecondOrderLanes)
 
 
 @driver
-def drive_linearization(first, last, work, block, p, x, u, fx, fu):
-    """fx[t], fu[t] of the `Plant` p at (x[t], u[t]), knots in lanes."""
+def drive_linearization(first, last, work, block, p, kind, x, u, fx, fu):
+    """fx[t], fu[t] of the `Plant` p at (x[t], u[t]), knots in lanes; kind: `expanded_as`."""
     m = kernel_model(block)
     p = by_reference(p)
     knots, nu = u.shape
     nq = x.shape[1] - m.dof_body.size
-    w, _ = _slice_first_order(m, nq, nu, p, work)
+    w, _ = _slice_first_order(m, nq, nu, p, kind, work)
     for c in range(first, last):
         gather(x[:knots], c * LANES, w.x)
         gather(u, c * LANES, w.u)
-        _linearize(m, p, p.method, w.x[:nq], w.x[nq:], w.u, w.d, w.e, w.step, c * LANES, fx, fu)
+        _linearize(m, p, kind, w.x[:nq], w.x[nq:], w.u, w.d, w.e, w.step, c * LANES, fx, fu)
 
 
 class Expansion(NamedTuple):
@@ -674,16 +674,16 @@ class Expansion(NamedTuple):
 
 
 @driver
-def drive_expansion(first, last, work, block, p, x, u, lam, out):
+def drive_expansion(first, last, work, block, p, kind, x, u, lam, out):
     """Hxx[t], Hux[t], Huu[t]: Hessian of lam[t]'f of the `Plant` p at (x[t], u[t]), knots in lanes; fx[t] and fu[t]
-    too, unless these are arrays of no knots.  out: an `Expansion`."""
+    too, unless these are arrays of no knots.  kind: `expanded_as`; out: an `Expansion`."""
     m = kernel_model(block)
     p = by_reference(p)
     knots, nu = u.shape
     nq = x.shape[1] - m.dof_body.size
-    w, _ = _slice_second_order(m, nq, nu, p, work)
+    w, _ = _slice_second_order(m, nq, nu, p, kind, work)
     for c in range(first, last):
         gather(x[:knots], c * LANES, w.x)
         gather(u, c * LANES, w.u)
         gather(lam, c * LANES, w.lam)
-        _expand(m, p, p.method, w.x[:nq], w.x[nq:], w.u, w.lam, w.d, w.e, w.s, w.step, c * LANES, out)
+        _expand(m, p, kind, w.x[:nq], w.x[nq:], w.u, w.lam, w.d, w.e, w.s, w.step, c * LANES, out)

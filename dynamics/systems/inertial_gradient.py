@@ -27,9 +27,9 @@ from dynamics.simd import launch
 from dynamics.systems.expansion import drive_linearization, linearization_size
 from dynamics.systems.frame_forces import force_map
 from dynamics.systems.rollouts import drive_steps, rollout_size
-from dynamics.systems.steps import FixedDuration, Plant, method_of
+from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, Tableau, expanded_as
 
-UNIT_STEP = {"method": method_of("explicit_euler", True, True), "duration": FixedDuration(1.0)}
+UNIT_STEP = {"method": Tableau(TABLEAUS["explicit_euler"]), "duration": FixedDuration(1.0)}
 """The fields of a plant that takes explicit Euler steps of one second."""
 STAGES = (1 / 6, 0.0), (1 / 3, 1.0), (1 / 3, 0.5), (1 / 6, 0.5)
 """Stages of RK4, the last first: its weight, and h_i/h."""
@@ -94,8 +94,9 @@ def _linearized(system: Any, plant: Plant, xs: np.ndarray, us: np.ndarray) -> tu
     """fx, fu (N, 2 nv, .) of a plant under us, behind which durations are where these are free; of an Euler step."""
     (N, nu), n = us.shape, system.full.nv
     fx, fu = np.empty((N, 2 * n, 2 * n)), np.empty((N, 2 * n, nu))
-    size = linearization_size(system.full.arrays, nq=system.full.nq, nu=nu, p=plant)
-    launch(drive_linearization, N, size, system.plant[0], plant, xs, us, fx, fu)
+    kind = expanded_as(plant, system.euclidean)
+    size = linearization_size(system.full.arrays, nq=system.full.nq, nu=nu, p=plant, kind=kind)
+    launch(drive_linearization, N, size, system.plant[0], plant, kind, xs, us, fx, fu)
     return fx, fu
 
 

@@ -91,8 +91,8 @@ def _contract(n, h, timed, us, lam, Hxx, Hux, Huu):
 
 @helper
 def _within(value, limits, t, i):
-    """A control within the limits, or None; NaN stays NaN."""
-    if limits is None:
+    """A control within the limits, if there are any; NaN stays NaN."""
+    if limits.shape[0] == 0:
         return value
     if value < limits[t, 0, i]:
         return limits[t, 0, i]
@@ -102,7 +102,7 @@ def _within(value, limits, t, i):
 @helper
 def _leave_gap(gaps, t, left, X, c, l):
     """Move state t of a candidate along what is left of its gap, if there are gaps."""
-    if gaps is not None:
+    if gaps.shape[0] > 0:
         for i in range(X.shape[2]):
             X[c, t, i, l] -= left * gaps[t, i]
 
@@ -111,29 +111,27 @@ def _leave_gap(gaps, t, left, X, c, l):
 def _of_before(before, xs, us, t, i, X, U, c, l):
     """Feedback to the knot before, if there is any."""
     value = 0.0
-    if before is not None:
-        if t > 0:
-            nx, nu = xs.shape[1], us.shape[1]
-            m = before.shape[2] - nu
-            for j in range(m):
-                value += before[t, i, j] * (X[c, t - 1, nx - m + j, l] - xs[t - 1, nx - m + j])
-            for j in range(nu):
-                value += before[t, i, m + j] * (U[c, t - 1, j, l] - us[t - 1, j])
+    if t > 0 and before.shape[0] > 0:
+        nx, nu = xs.shape[1], us.shape[1]
+        m = before.shape[2] - nu
+        for j in range(m):
+            value += before[t, i, j] * (X[c, t - 1, nx - m + j, l] - xs[t - 1, nx - m + j])
+        for j in range(nu):
+            value += before[t, i, m + j] * (U[c, t - 1, j, l] - us[t - 1, j])
     return value
 
 
 @helper
 def _pulled(shift, pull, t, i, c, l):
     """A candidate's share of the pull, if there is any."""
-    return 0.0 if shift is None or pull is None else shift[c, l] * pull[t, i]
+    return shift[c, l] * pull[t, i] if pull.shape[0] > 0 else 0.0
 
 
 @helper
 def _place(x0, X, c, l):
     """The initial state, unless it is there."""
-    if x0 is not None:
-        for i in range(X.shape[2]):
-            X[c, 0, i, l] = x0[i]
+    for i in range(x0.shape[0]):
+        X[c, 0, i, l] = x0[i]
 
 
 @lean_routine

@@ -42,7 +42,7 @@ from dynamics.systems.robot_system import (
     plant_model,
 )
 from dynamics.systems.rollouts import drive_closed_loops, drive_steps, rollout_size
-from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, method_of
+from dynamics.systems.steps import TABLEAUS, FixedDuration, Plant, Tableau, expanded_as
 from dynamics.validation import as_array, as_batch, as_choice, as_positive, as_whole_number
 
 
@@ -166,12 +166,13 @@ class RigidBodySystem(RobotSystem):
         self.acceleration_control = self._acceleration_control() if formulation == "inverse" else None
         self._no_knots = np.empty((0, self.ndx, self.ndx)), np.empty((0, self.ndx, self.nu))
         held, manifold = self.contact_arrays if self.in_contact else None, None if self.euclidean else True
-        method, duration = method_of(integrator, self.euclidean, True), FixedDuration(self.dt)
+        method, duration = Tableau(TABLEAUS[integrator]), FixedDuration(self.dt)
         self._take(Plant(held, B, skip, manifold, method, duration, self.frame_actuators))
 
     def _take(self, plant: Plant) -> None:
         """Become the system of this plant."""
         self.plant, self._sizes = (self.plant_model.block, plant), {}
+        self.kind = expanded_as(plant, self.euclidean)
 
     def _launch(
         self,
@@ -214,8 +215,7 @@ class RigidBodySystem(RobotSystem):
         new = copy.copy(self)
         new.nu = self.nu + 1
         new.semi_implicit, new.semi_implicit_from = False, None
-        method = method_of(self.integrator, self.euclidean, False)
-        new._take(self.plant[1]._replace(method=method, duration=None))
+        new._take(self.plant[1]._replace(duration=None))
         new._no_knots = self._no_knots[0], np.empty((0, self.ndx, new.nu))
         return new
 
@@ -346,10 +346,16 @@ class RigidBodySystem(RobotSystem):
         return of_steps(self, xs, us, lam)
 
     # -------------------------------------------------------------------------------------------- expansions
+    def _linearization_size(self, *model: Any, **sizes: Any) -> int:
+        return linearization_size(*model, kind=self.kind, **sizes)
+
+    def _expansion_size(self, *model: Any, **sizes: Any) -> int:
+        return expansion_size(*model, kind=self.kind, **sizes)
+
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
         full, points = self.joint_map.receivers(EXPANSION, (fx, fu)), (self.joint_map.full_x(xs), us)
-        self._launch(drive_linearization, linearization_size, len(us), *points, *full)
+        self._launch(drive_linearization, self._linearization_size, len(us), self.kind, *points, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def prepared_expansion(
@@ -365,11 +371,11 @@ class RigidBodySystem(RobotSystem):
         calls, blocks = Recorded(), (fx, fu, *H)
         full, x = self.joint_map.receivers(EXPANSION, blocks), self.joint_map.full_x(xs, calls.run)
         if lam is None:
-            first = linearization_size, len(us), x, us, *full
+            first = self._linearization_size, len(us), self.kind, x, us, *full
             call = self._launch(drive_linearization, *first, call=PreparedLaunch)
         else:
-            given = x, us, self.joint_map.full_multipliers(lam, calls.run), Expansion(*full)
-            call = self._launch(drive_expansion, expansion_size, len(us), *given, call=PreparedLaunch)
+            given = self.kind, x, us, self.joint_map.full_multipliers(lam, calls.run), Expansion(*full)
+            call = self._launch(drive_expansion, self._expansion_size, len(us), *given, call=PreparedLaunch)
         calls.append(call)
         self.joint_map.deliver(EXPANSION, full, blocks, run=calls.run)
         return PreparedCalls(*calls)
@@ -384,7 +390,7 @@ class RigidBodySystem(RobotSystem):
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
         full = self.joint_map.receivers(EXPANSION, (fx, fu, *H))
         points = self.joint_map.full_x(xs), us, self.joint_map.full_multipliers(lam)
-        self._launch(drive_expansion, expansion_size, len(us), *points, Expansion(*full))
+        self._launch(drive_expansion, self._expansion_size, len(us), self.kind, *points, Expansion(*full))
         self.joint_map.deliver(EXPANSION, full, (fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

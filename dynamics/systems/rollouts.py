@@ -67,16 +67,10 @@ def clip(ws, u, lower, upper):
 
 
 @kernel
-def within(ws, u, limits, t, i):
-    """Control i, u, within the limits (N, 2, nu) of knot t, or None."""
-    return u if limits is None else clip(ws, u, limits[t, 0, i], limits[t, 1, i])
-
-
-@kernel
 def close_gap(m, manifold, gaps, t, alpha, x, work):
-    """x <- x (-) (1 - alpha) gap of knot t, so that a full step closes the gap; nothing where gaps is None.  gaps
-    (N+1, 2 nv); work: nx + nv numbers."""
-    if gaps is not None:
+    """x <- x (-) (1 - alpha) gap of knot t, so that a full step closes the gap; nothing without gaps.  gaps (N+1, 2
+    nv); work: nx + nv numbers."""
+    if gaps.shape[0] > 0:
         n = m.dof_body.size
         nx = x.shape[0]
         nq = nx - n
@@ -92,10 +86,9 @@ def close_gap(m, manifold, gaps, t, alpha, x, work):
 
 @kernel
 def place_lanes(x0, x):
-    """x <- x0 in every lane; x stays what it is where x0 is None."""
-    if x0 is not None:
-        for i in range(x.shape[0]):
-            store(x, i, splat(x, x0[i]))
+    """x <- x0 in every lane; x stays what it is where x0 has no numbers."""
+    for i in range(x0.shape[0]):
+        store(x, i, splat(x, x0[i]))
 
 
 @kernel
@@ -106,25 +99,38 @@ def start_lanes(m, manifold, loops, alpha, work, x):
 
 
 @kernel
-def pulled(u, shift, pull, c, t, i):
-    """Control i of knot t, u, and the shift of each lane of chunk c times its pull, where there is any."""
-    return u if pull is None else fma(pull[t, i], load(shift, c), u)
+def pull_controls(u, loops, t, c):
+    """u <- u + shift pull of knot t, the shift of each lane of chunk c, where there is any."""
+    if loops.pull.shape[0] > 0:
+        shift = load(loops.shift, c)
+        for i in range(u.shape[0]):
+            store(u, i, fma(loops.pull[t, i], shift, load(u, i)))
 
 
 @kernel
-def remembered(s, before, xs, us, t, c, i, X, U):
-    """Control i of knot t, s, and its feedback to the knot before: the gains `before` (N, nu, n + nu) of what the last
-    n numbers of the state and the controls were off there; s itself where `before` is None."""
-    if before is not None:
+def remember(u, loops, t, c, X, U):
+    """u <- u and the feedback of knot t to the knot before, if there is any: the gains `before` (N, nu, n + nu) of what
+    the last n numbers of the state and the controls were off there."""
+    before, xs, us = loops.before, loops.xs, loops.us
+    if t > 0 and before.shape[0] > 0:
         nx, nu = xs.shape[1], us.shape[1]
         n = before.shape[2] - nu
-        if t > 0:
-            x, u = span(X[c, t - 1]), span(U[c, t - 1])
+        x_last, u_last = span(X[c, t - 1]), span(U[c, t - 1])
+        for i in range(nu):
+            s = load(u, i)
             for j in range(n):
-                s = fma(before[t, i, j], load(x, nx - n + j) - xs[t - 1, nx - n + j], s)
+                s = fma(before[t, i, j], load(x_last, nx - n + j) - xs[t - 1, nx - n + j], s)
             for j in range(nu):
-                s = fma(before[t, i, n + j], load(u, j) - us[t - 1, j], s)
-    return s
+                s = fma(before[t, i, n + j], load(u_last, j) - us[t - 1, j], s)
+            store(u, i, s)
+
+
+@kernel
+def limit_controls(u, limits, t):
+    """u within the limits (N, 2, nu) of knot t, if there are any."""
+    if limits.shape[0] > 0:
+        for i in range(u.shape[0]):
+            store(u, i, clip(u, load(u, i), limits[t, 0, i], limits[t, 1, i]))
 
 
 @kernel
@@ -138,9 +144,10 @@ def feedback(m, manifold, loops, t, c, work, x, u, X, U):
     nq = nx - n
     x_nominal, w = split(work, nx)
     dx, w = split(w, 2 * n)
-    for i in range(nu):
-        store(u, i, splat(u, loops.us[t, i]))
-    if K.shape[1] > 0:
+    if K.shape[1] == 0:
+        for i in range(nu):
+            store(u, i, splat(u, loops.us[t, i]))
+    else:
         for i in range(nx):
             store(x_nominal, i, splat(x, loops.xs[t, i]))
         if manifold is None:
@@ -150,11 +157,15 @@ def feedback(m, manifold, loops, t, c, work, x, u, X, U):
         combine(n, dx[n:], x[nq:], -1.0, x_nominal[nq:])
         alpha = load(loops.alphas, c)
         for i in range(nu):
-            s = pulled(fma(splat(u, loops.k[t, i]), alpha, load(u, i)), loops.shift, loops.pull, c, t, i)
+            store(u, i, fma(splat(u, loops.k[t, i]), alpha, splat(u, loops.us[t, i])))
+        pull_controls(u, loops, t, c)
+        for i in range(nu):
+            s = load(u, i)
             for j in range(2 * n):
                 s = fma(K[t, i, j], load(dx, j), s)
-            s = remembered(s, loops.before, loops.xs, loops.us, t, c, i, X, U)
-            store(u, i, within(u, s, loops.limits, t, i))
+            store(u, i, s)
+        remember(u, loops, t, c, X, U)
+        limit_controls(u, loops.limits, t)
 
 
 @kernel

@@ -18,8 +18,9 @@ and the row behind the stages the step's end, q+ and v+.  The brackets are zero 
         q+ = q (+) O                                v+ = v + h/6 (a1 + 2 a2 + 2 a3 + a4)
 
 The duration h is an argument of every step: that of the system, or the number behind the controls.  Only what a robot
-needs is compiled: the types of a `Plant`'s contacts, duration and method select code, and so does `manifold`, which is
-None where all joints are Euclidean.
+needs is compiled: the types of a `Plant`'s contacts and duration select code, and so does `manifold`, which is None
+where all joints are Euclidean.  Steps and rollouts are the same code for every method; expansions of Euler steps of
+fixed duration have a form of their own (`expanded_as`).
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ class Tableau(NamedTuple):
 
 
 class EuclideanEuler(NamedTuple):
-    """An Euler step of fixed duration, all joints Euclidean: its expansions are a handful of blocks."""
+    """Expanded as an Euler step of fixed duration, all joints Euclidean: a handful of blocks."""
 
-    rows: np.ndarray
+    rows: np.ndarray  # those of the `Tableau`
 
 
 class LieEuler(NamedTuple):
-    """An Euler step of fixed duration, joints of any kind: the rows of its expansions are sparse."""
+    """Expanded as an Euler step of fixed duration, joints of any kind: the rows are sparse."""
 
     rows: np.ndarray
 
@@ -89,16 +90,16 @@ class Plant(NamedTuple):
     B: np.ndarray  # (nv, nu), skip: `Actuation`
     skip: int
     manifold: bool | None  # None: all joints are Euclidean
-    method: Tableau | EuclideanEuler | LieEuler
+    method: Tableau
     duration: FixedDuration | None  # None: the number behind the controls
     actuators: FrameActuators | None  # those on frames, whose forces depend on the configuration
 
 
-def method_of(name: str, euclidean: bool, fixed: bool) -> Tableau | EuclideanEuler | LieEuler:
-    """The method of this name (`TABLEAUS`) for joints that are all Euclidean or not and durations fixed or not."""
-    rows = TABLEAUS[name]
-    if len(rows) > 2 or not fixed:
-        return Tableau(rows)
+def expanded_as(plant: Plant, euclidean: bool) -> Tableau | EuclideanEuler | LieEuler:
+    """How steps of a plant are expanded, whose joints are all Euclidean or not."""
+    rows = plant.method.rows
+    if len(rows) > 2 or plant.duration is None:
+        return plant.method
     return EuclideanEuler(rows) if euclidean else LieEuler(rows)
 
 

@@ -230,7 +230,7 @@ def drive_soft_steps(first, last, work, m, e, integrator, h, turns, x, u, x_next
 @kernel
 def _close_gap(e, turns, xs, gaps, t, alpha, x, work):
     """`close_gap` of knot t in the chart of xs[t]."""
-    if gaps is not None:
+    if gaps.shape[0] > 0:
         n = x.shape[0] // 2
         if t < xs.shape[0]:
             move_near(turns, n, xs[t], x)
