@@ -2,12 +2,15 @@
 
     python -m experiments.manifest [--only NAME ...] [--keep CACHE] [--write]
 
-Each problem is solved by iLQR and DDP, its plan executed, prepared and solved again, some are exported, each example is
-run, in a process of its own with one cache for all, which is empty at first.  What each one compiles or loads is
-recorded: functions, the types of their arguments, seconds of processor time.  A function's features are as few of those
-that all problems have that need it as tell them from those that do not.
+Each problem is solved by iLQR and by DDP, prepared and solved again, its plan executed and explained, some are
+exported, each example is run, in a process of its own with one cache for all, which is empty at first.  What each one
+compiles or loads is recorded, stage by stage: functions, the types of their arguments, seconds of processor time.
 
-With --write the file of the package is replaced; without, the run fails if the file lacks a function.
+Those who need a function are told from those who do not, at the same stage, by as few features as do so of those that
+they have all in common.  If at a later stage others need it, too, a further list of features says which.
+
+With --write the file of the package is replaced, after runs at all levels that this processor has: the numbers of lanes
+differ.  Without, the run fails if the file lacks a function.
 """
 
 import json
@@ -17,9 +20,11 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from dynamics.compilation import EXECUTED, EXPLAINED, PREPARED, SOLVERS, STAGES
 from dynamics.compilation.manifest import FILE, declared_in
+from dynamics.simd import shipped
 from experiments.harness import Experiment, Run, option, records
 from experiments.wheel import lacking, scripts
 from problems import names
@@ -35,7 +40,7 @@ from contextlib import suppress
 
 warnings.simplefilter("ignore")
 from numba.core import event
-from dynamics.compilation import manifest
+from dynamics.compilation import EXECUTED, EXPLAINED, PREPARED, manifest
 from dynamics.simd import PROGRESS, dispatchers
 from dynamics.simd.kernel_cache import KernelCache
 
@@ -82,7 +87,7 @@ def recording(compile):
     return call
 
 
-def subject(problem, ahead):
+def subject(problem, *doing):
     last[0] = features[id(problem)] = manifest.features_of(*vars(problem).values())
 
 
@@ -90,7 +95,7 @@ dispatchers.UnwrappedDispatcher.compile = recording(dispatchers.UnwrappedDispatc
 dispatchers.KeepingDispatcher.compile = recording(dispatchers.KeepingDispatcher.compile)
 PROGRESS.subject = subject
 what, name = sys.argv[1:3]
-own = []
+own, stages = [], {}
 if what == "example":
     sys.argv = [name]
     runpy.run_path(name, run_name="__main__")
@@ -109,37 +114,60 @@ elif what == "all":
 else:
     import problems, trajopt
 
-    problem = problems.make(name)
+    name, solver = name.split()
+    problem, solver = problems.make(name), getattr(trajopt, solver)(max_iterations=30)
     own = sorted(features[id(problem)])
-    for solver in (trajopt.ILQR(max_iterations=30), trajopt.DDP(max_iterations=30)):
-        plan = solver.solve(problem)
-        for call in (
-            lambda: plan.policy()(0.5 * plan.problem.system.dt, plan.xs[0]),
+    plan = solver.solve(problem)
+    stages[""] = len(seen)
+    for stage, calls in {
+        PREPARED: (
             lambda: solver.prepare(problem).warm_up(),
             lambda: type(solver)(max_iterations=1).prepare(problem).warm_up(),
+        ),
+        EXECUTED: (
+            lambda: plan.policy()(0.5 * plan.problem.system.dt, plan.xs[0]),
             lambda: trajopt.simulate(plan),
-            lambda: plan.explain(),
-        ):
+        ),
+        EXPLAINED: (lambda: plan.explain(),),
+    }.items():
+        for call in calls:
             with suppress(Exception):
                 call()
+        stages[stage] = len(seen)
 print()
-print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()]]))
+print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()], stages]))
 """
 
 
-def record(what: str, name: str, cache: Path, folder: Path) -> tuple[list[str], list[list[Any]]]:
-    """Features of a problem, none of an example or an export, and what was compiled or loaded: a key, seconds of
-    compilation, None if it was there, and the features of the problem that was made last.
+class Record(NamedTuple):
+    """What was compiled or loaded: features of a problem, with the solver's, or none of an example or an export; keys
+    of functions in the order in which they came, seconds of compilation, None if it was there, and the features of the
+    problem that was made last; how many of them at the end of each stage, of a problem."""
 
-    what : "problem", "exported", "example", or "all" problems, two iterations each, whatever the name"""
+    features: list[str]
+    found: list[list[Any]]
+    stages: dict[str, int]
+
+    def place(self, key: str) -> int:
+        """Where a function stands, behind all where it does not."""
+        return next((i for i, (other, *_) in enumerate(self.found) if other == key), len(self.found))
+
+
+def record(what: str, name: str, cache: Path, folder: Path, level: str | None = None) -> Record:
+    """What a run compiles or loads.
+
+    what : "problem", "exported", "example", or "all" problems, two iterations each, whatever the name
+    name : of a problem and a solver, "arm DDP", of an exported problem, or a path
+    level : of x86-64, by default the processor's own"""
     alone = {"TRAJOPT_COMPILE_PROCESSES": "0", "TRAJOPT_QUIET": "1", "MPLBACKEND": "agg"}
     env = {**os.environ, **alone, "TRAJOPT_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    env |= shipped.environment_of(level) if level else {}
     command = [sys.executable, "-c", _RECORD, what, name]
     done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"{what} {name}: ended with {done.returncode}")
-    own, found = json.loads(done.stdout.splitlines()[-1])
-    return own, found
+    own, found, stages = json.loads(done.stdout.splitlines()[-1])
+    return Record(own + name.split()[1:] if what == "problem" else own, found, stages)
 
 
 def requirement(used: Iterable[str], features: Mapping[str, frozenset[str]], common: frozenset[str]) -> list[str]:
@@ -161,44 +189,80 @@ def common_features(names: Iterable[str], features: Mapping[str, frozenset[str]]
     return frozenset.intersection(*(features[name] for name in names))
 
 
-def listed(jobs: Mapping[str, tuple[list[str], list[list[Any]]]]) -> dict[str, Any]:
-    """The manifest, as JSON, of what was recorded."""
-    features = {name: frozenset(own) for name, (own, _) in jobs.items() if own}
+def joined(one: Record, other: Record) -> Record:
+    """Runs of the same at two levels."""
+    ends = {stage: (one.stages[stage], other.stages[stage]) for stage in one.stages} or {"": (None, None)}
+    found: dict[str, list[Any]] = {}
+    stages: dict[str, int] = {}
+    a = b = 0
+    for stage, (i, j) in ends.items():
+        for row in (*one.found[a:i], *other.found[b:j]):
+            known = found.setdefault(row[0], row)
+            known[1] = max(known[1] or 0.0, row[1] or 0.0)
+        a, b = i or 0, j or 0
+        if one.stages:
+            stages[stage] = len(found)
+    return Record(one.features, list(found.values()), stages)
+
+
+ORDER = "", PREPARED, EXECUTED, EXPLAINED
+"""Of stages; each has what those before it have."""
+
+
+def needs_of(key: str, runs: Mapping[str, Record]) -> list[frozenset[str]]:
+    """The lists of features of those who need a function."""
+    found: list[frozenset[str]] = []
+    for i, stage in enumerate(ORDER):
+        features = {run: frozenset(x.features).union(ORDER[1 : i + 1]) for run, x in runs.items()}
+        users = {run for run, x in runs.items() if x.place(key) < x.stages[stage]}
+        left = {run for run in features if not any(needs <= features[run] for needs in found)}
+        if users & left:
+            mine = frozenset.intersection(*(features[run] for run in users & left))
+            others = {run: features[run] for run in left}
+            needs = frozenset(requirement(users & left, others, mine - STAGES))
+            found.append(needs | {stage} if stage else needs)
+    return found
+
+
+def listed(runs: Mapping[str, Record]) -> dict[str, Any]:
+    """The manifest, as JSON, of what was recorded, by words of which the first is the name of a problem or example."""
+    solves = {run: x for run, x in runs.items() if x.stages}
     seconds: dict[str, float] = {}
-    used: dict[str, list[str]] = {}
     at: dict[str, frozenset[str]] = {}
-    for name, (own, found) in jobs.items():
-        for key, cost, features_then in found:
+    every: dict[str, frozenset[str]] = {}
+    for run, x in runs.items():
+        name = run.split()[0] if x.stages else run
+        own = STAGES.union(x.features) if x.stages else {OF_EXAMPLES}
+        every[name] = every.get(name, frozenset()).union(own, *(then for *_, then in x.found))
+        for key, cost, features_then in x.found:
             seconds[key] = max(seconds.get(key, 0.0), cost or 0.0)
-            used.setdefault(key, [])
             at.setdefault(key, frozenset(features_then))
-            if own:
-                used[key].append(name)
-    every = {
-        name: frozenset(own or [OF_EXAMPLES]).union(*(then for *_, then in found))
-        for name, (own, found) in jobs.items()
-    }
-    words = sorted({OF_EXAMPLES}.union(*every.values()))
-    kinds: dict[str, int] = {}
-    functions, needed = [], {}
+    needed: dict[str, list[frozenset[str]]] = {}
     for key in seconds:
+        needed[key] = needs_of(key, solves)
+        if not needed[key]:
+            others = {run: frozenset(x.features) for run, x in solves.items()}
+            needs = frozenset(requirement((), others, at[key]))
+            same = any(needs <= frozenset(x.features) for x in solves.values())
+            needed[key] = [frozenset({OF_EXAMPLES}) if same else needs]  # nothing else tells those who need it
+    for run, x in runs.items():  # an example's features are those of its functions, too
+        name = run.split()[0] if x.stages else run
+        every[name] = every[name].union(*(needs for key, *_ in x.found for needs in needed[key][:1]))
+    words = sorted(frozenset().union(*every.values(), *(needs for lists in needed.values() for needs in lists)))
+    kinds: dict[str, int] = {}
+    functions = []
+    for key, lists in needed.items():
         module, name, types = json.loads(key)
-        needs = requirement(used[key], features, at[key] if not used[key] else common_features(used[key], features))
-        if not used[key] and any(features[job].issuperset(needs) for job in features):
-            needs = [OF_EXAMPLES]  # nothing tells the problems of examples that need it from others that do not
         places = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in types]
-        needed[key] = frozenset(needs)
-        functions.append([module, name, places, round(seconds[key], 2), [words.index(x) for x in needs]])
-    for name, (_, found) in jobs.items():  # an example's features are those of its functions, too
-        every[name] = every[name].union(*(needed[key] for key, *_ in found))
-    named = {name: [words.index(x) for x in sorted(own)] for name, own in every.items()}
+        needs = [sorted(words.index(x) for x in own) for own in lists]
+        functions.append([module, name, places, round(seconds[key], 2), needs])
     places = declared_in()
     modules = sorted({module for module, *_ in functions} & set(places))
     return {
         "features": words,
         "types": [json.loads(kind) for kind in kinds],
         "functions": functions,
-        "jobs": named,
+        "jobs": {name: sorted(words.index(x) for x in own) for name, own in every.items()},
         "written": {module: places[module] for module in modules},
     }
 
@@ -223,13 +287,17 @@ def keys(content: Mapping[str, Any]) -> set[str]:
 
 
 def study(run: Run) -> dict[str, Any]:
-    jobs = {name: ("problem", name) for name in names()}
+    jobs = {f"{name} {solver}": ("problem", f"{name} {solver}") for name in names() for solver in sorted(SOLVERS)}
     jobs |= {f"{name} exported": ("exported", name) for name in EXPORTED}
     jobs |= {path.stem: ("example", str(path)) for path in scripts().values() if not lacking(path)}
-    chosen = [name for name in jobs if name in (run.options.only or jobs)]
+    chosen = [name for name in jobs if not run.options.only or {name, name.split()[0]} & set(run.options.only)]
+    levels = shipped.host_levels() if run.options.write else []
+    found: dict[str, Record] = {}
     with tempfile.TemporaryDirectory() as temporary:
         cache = Path(run.options.keep or Path(temporary) / "cache").resolve()
-        found = {name: record(*jobs[name], cache, Path(temporary)) for name in run.track(chosen, "running")}
+        for name, level in run.track([(name, level) for level in levels or [None] for name in chosen], "running"):
+            new = record(*jobs[name], cache, Path(temporary), level)
+            found[name] = joined(found[name], new) if name in found else new
     content = listed(found)
     have = keys(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else set()
     lacking_here = sorted(keys(content) - have)

@@ -5,10 +5,10 @@ Robots, horizons and users' functions are data of compiled functions, so that pr
 
     module, name, types        names in the project, and numba's types as nested lists
     seconds                    processor time of its compilation, without that of other functions of the list
-    needs                      features that all problems have that need it, as few as tell them from those that do not
+    needs                      lists of features: those who have all features of one of these lists need it
 
 in an order in which each one comes after those that it calls.  Features of a problem are the classes of the project
-that its parts are of, and the names of its integrators (`features_of`).
+that its parts are of, the names of its integrators (`features_of`), and what is done with it: solvers, and `STAGES`.
 """
 
 import importlib
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import from_dtype, types
 
+from dynamics.compilation import SOLVERS, STAGES
 from dynamics.model.kernel_model import KernelModel
 from dynamics.model.knot_driver import DRIVERS
 from dynamics.residuals.kernel_residual import RESIDUALS
@@ -158,7 +159,11 @@ class Entry(NamedTuple):
     name: str
     kinds: tuple[Any, ...]
     seconds: float
-    needs: frozenset[str]
+    needs: tuple[frozenset[str], ...]
+
+    def needed(self, features: frozenset[str]) -> bool:
+        """Whether a problem of these features needs it."""
+        return any(needs <= features for needs in self.needs)
 
     @property
     def function(self) -> KeepingDispatcher:
@@ -194,7 +199,14 @@ class Manifest(NamedTuple):
     def numbered(self, features: Iterable[str]) -> list[tuple[int, Entry]]:
         """These functions with their places in the list."""
         found = frozenset(features)
-        return [(i, entry) for i, entry in enumerate(self.entries) if entry.needs <= found]
+        return [(i, entry) for i, entry in enumerate(self.entries) if entry.needed(found)]
+
+    def kind_of(self, module: str, name: str) -> frozenset[str]:
+        """Features that all problems have, of those that were looked at, that need a function, without what is done
+        with them."""
+        of = [entry for entry in self.entries if (entry.module, entry.name) == (module, name)]
+        jobs = [features for features in self.jobs.values() if any(entry.needed(features) for entry in of)]
+        return frozenset.intersection(*jobs) - SOLVERS - STAGES if jobs else frozenset()
 
 
 @cache
@@ -205,11 +217,15 @@ def manifest(file: Path = FILE) -> Manifest:
     except FileNotFoundError:
         return Manifest([], {}, {})
     kinds, features = read["types"], read["features"]
+
+    def named(at: Iterable[int]) -> frozenset[str]:
+        return frozenset(features[i] for i in at)
+
     entries = [
-        Entry(module, name, tuple(kinds[i] for i in at), seconds, frozenset(features[i] for i in needs))
+        Entry(module, name, tuple(kinds[i] for i in at), seconds, tuple(map(named, needs)))
         for module, name, at, seconds, needs in read["functions"]
     ]
-    jobs = {name: frozenset(features[i] for i in at) for name, at in read["jobs"].items()}
+    jobs = {name: named(at) for name, at in read["jobs"].items()}
     return Manifest(entries, jobs, read["written"])
 
 

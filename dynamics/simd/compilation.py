@@ -8,6 +8,7 @@ file it imports, directly or not.
 import atexit
 import dis
 import gc
+import importlib
 import os
 import sys
 import threading
@@ -145,17 +146,18 @@ class _Progress(event.Listener):
         self._depth, self._start, self._spent, self._before, self._shown = 0, 0.0, 0.0, 0, False
         self._lock, self._usual = threading.Lock(), gc.get_threshold()
         self._subject: Callable[[], Any] = lambda: None
-        self._ahead: Callable[[Any], object] = lambda problem: None
+        self._doing: set[str] = set()
 
-    def subject(self, problem: Any, ahead: Callable[[Any], object]) -> None:
-        """What is compiled next is for this problem; `ahead(problem)` is called where something is."""
-        self._subject, self._ahead = weakref.ref(problem), ahead
+    def subject(self, problem: Any, *doing: str) -> None:
+        """What is compiled next is for this problem; `doing`: what is done with it, and may be again with the next
+        one, names of solvers and stages (`dynamics.compilation`)."""
+        self._subject = weakref.ref(problem)
+        self._doing.update(doing)
 
-    def missed(self) -> None:
-        """A function is about to be compiled: have the others that the problem needs compiled, too."""
-        problem = self._subject()
-        if problem is not None:
-            self._ahead(problem)
+    def missed(self, function: Any) -> None:
+        """A function is about to be compiled: have the others compiled, too, that will be needed with it."""
+        ahead = importlib.import_module("dynamics.compilation.ahead")  # a layer above: it knows what that is
+        ahead.compile_ahead(self._subject(), self._doing, function)
 
     def on_start(self, ev):
         with self._lock:

@@ -73,8 +73,8 @@ def write_verified(path: Path, content: Any) -> None:
         raise
 
 
-ON_MISS: list[Callable[[], object]] = []
-"""Called before a function is compiled that is on no disk."""
+ON_MISS: list[Callable[[Any], object]] = []
+"""Called, with the function of Python, before one is compiled that is on no disk."""
 
 
 class NotCompiledError(LookupError):
@@ -199,7 +199,7 @@ class KernelCache:
             raise NotCompiledError(f"{self._function.__qualname__}: not compiled for these types")
         if found is None and self._claims and self._enabled:
             for tell in ON_MISS:
-                tell()
+                tell(self._function)
             found = self._load_claimed(sig, target_context)
         return found
 

@@ -273,13 +273,6 @@ _SYSTEM_MEMBERS = (
 )  # fmt: skip
 
 
-def _compile_ahead(problem: Any) -> None:
-    """Have other processes compile what the problem will need; imported only where something has to be."""
-    from dynamics.compilation.ahead import compile_ahead
-
-    compile_ahead(problem)
-
-
 @dataclass(frozen=True, repr=False)
 class Problem(PrintedAsTable):
     """An optimal control problem over a fixed horizon; prints as a table.
@@ -364,7 +357,7 @@ class Problem(PrintedAsTable):
         return f"Problem({self.name!r}, horizon={self.horizon}, system={self.system!r})"
 
     def __post_init__(self):
-        PROGRESS.subject(self, _compile_ahead)
+        PROGRESS.subject(self)
         _check_system(self.system)
 
         def put(name: str, value: Any):

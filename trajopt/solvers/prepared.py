@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.compilation import EXECUTED, PREPARED
+from dynamics.simd import PROGRESS
 from dynamics.simd.threads import processors
 from dynamics.validation import as_array, as_flag, as_text, as_whole_number
 from trajopt.interfaces.system import state_array
@@ -128,6 +130,7 @@ class PreparedSolver:
         from trajopt.results.simulation import simulate
 
         problem, x0 = self.problem, self.problem.x0.copy()  # kernels know arrays that are read-only from others
+        PROGRESS.subject(problem, type(self.solver).__name__, PREPARED, EXECUTED)
         plan = self.solve(x0, warm_start=warm_start)
         if self._places is None:
             self._places = places(problem)

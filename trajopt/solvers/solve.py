@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dynamics.simd import PROGRESS
 from dynamics.validation import as_positive
 from trajopt.backward.backward_pass import SweepResult, empty_gains
 from trajopt.backward.expansions import Expansion, adjoint, expand, finite, hessian_products, largest_gradient
@@ -322,6 +323,7 @@ def solve(
     """Improve the controls until there is a status; other arguments are those of `trajopt.DDP.solve`."""
     clock = Stopwatch(None if time_limit is None else as_positive("time_limit", time_limit))
     check_problem(problem)
+    PROGRESS.subject(problem, type(options).__name__)
     warm = warm_start.warm_start() if isinstance(warm_start, Solution) else warm_start
     if not (warm is None or isinstance(warm, WarmStart)):
         raise TypeError(f"warm_start: got {type(warm).__name__}, expected a Solution or a WarmStart")
