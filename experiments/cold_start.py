@@ -31,17 +31,20 @@ OWN = ROOT / "experiments" / "own_robots"
 EXAMPLES = "quick_start", "quadruped", "soft_arm"
 """Run only where they are asked for."""
 COMPARE = "trajopt.compare(problem, {'ilqr': trajopt.ILQR(), 'ddp': trajopt.DDP()})"
-GALLERY = "pendulum", "arm", "quadruped_trot", "soft_manipulator_reach"
-JOBS = {name: f"import problems, trajopt; problem = problems.make({name!r}); {COMPARE}" for name in GALLERY} | {
-    "cartpole with a bound": f"""
-import dataclasses, numpy as np, problems, trajopt
-problem = problems.make("cartpole")
-bounds = trajopt.StateBounds(problem.system, [-2.0, -np.inf, -np.inf, -np.inf], [2.0, np.inf, np.inf, np.inf])
-problem = dataclasses.replace(problem, constraints=[*problem.constraints, bounds])
-{COMPARE}
-"""
+GALLERY = "arm", "quadruped_trot", "soft_manipulator_reach"
+FUNCTIONS = {"pendulum": "pendulum from a function", "cartpole": "cart-pole from a function, on a rail"}
+
+
+def solved_once(script: str) -> str:
+    """A script with a robot of its own up to its problem, which DDP solves."""
+    problem, _, _ = (OWN / f"{script}.py").read_text(encoding="utf-8").partition("\nprint(")
+    return f"{problem}\ntrajopt.DDP().solve(problem)"
+
+
+JOBS = {name: solved_once(script) for script, name in FUNCTIONS.items()} | {
+    name: f"import problems, trajopt; problem = problems.make({name!r}); {COMPARE}" for name in GALLERY
 }
-"""What `trajopt compare` does of each problem, in one process."""
+"""One solve of users' functions, and what `trajopt compare` does of problems of the gallery, each in one process."""
 BUDGET = ROOT / "tests" / "compilation_budget.json"
 """Raised by 2 % (from 97,441 instructions) when each driver and routine got an entry (`dynamics.simd.entries`), and by
 15 % when the iteration was compiled, which serves all problems once it is (`trajopt.solvers.compiled`)."""

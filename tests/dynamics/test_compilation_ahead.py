@@ -17,7 +17,7 @@ from numba import from_dtype, types
 import dynamics
 import problems
 import trajopt
-from dynamics.compilation import ahead
+from dynamics.compilation import PREPARED, SOLVERS, STAGES, ahead
 from dynamics.compilation.manifest import (
     FILE,
     Entry,
@@ -31,7 +31,18 @@ from dynamics.simd.cache_folder import cache_root
 from dynamics.simd.kernel_cache import Claim
 from dynamics.simd.span import Reference, Span
 from dynamics.simd.vector import COMPLEX_VEC, LANES, VEC
-from experiments.manifest import OF_EXAMPLES, keys, listed, record, requirement, written
+from experiments.manifest import (
+    OF_EXAMPLES,
+    ORDER,
+    Record,
+    joined,
+    keys,
+    listed,
+    needs_of,
+    record,
+    requirement,
+    written,
+)
 from trajopt.command_line.cli import main
 from trajopt.command_line.compile_kernels import chosen
 from trajopt.solvers.compiled import STATE
@@ -53,9 +64,22 @@ def test_every_problem_has_its_functions():
     assert set(problems.names()) <= set(manifest().jobs)
     for name in ("pendulum", "quadruped_trot", "soft_manipulator_reach"):
         problem = problems.make(name)
-        needed = manifest().needed(features_of(*vars(problem).values()))
-        assert {entry.name for entry in needed} > {"drive_linearization"} or "soft" in name
-        assert 5 < len(needed) < len(manifest().entries)
+        features = features_of(*vars(problem).values())
+        counts = []
+        for doing in ({"ILQR"}, {"DDP"}, SOLVERS, SOLVERS | {PREPARED}, SOLVERS | STAGES):
+            needed = manifest().needed(features | doing)
+            assert {entry.name for entry in needed} > {"drive_linearization"} or "soft" in name or doing == {"DDP"}
+            counts.append(len(needed))
+        assert 5 < counts[0] <= counts[2] < counts[3] <= counts[4] < len(manifest().entries)
+        assert counts[1] <= counts[2]
+
+
+def test_what_is_missed_before_there_is_a_problem_tells_its_kind():
+    of = {entry.name: manifest().kind_of(entry.module, entry.name) for entry in manifest().entries}
+    assert {"RodModel", "SoftRobotSystem"} <= of["drive_soft_closed_loops"]
+    assert "RigidBodyModel" in of["drive_linearization"] and not of["drive_linearization"] & {"ContactArrays", "Gait"}
+    assert not any(features & (SOLVERS | STAGES) for features in of.values())
+    assert manifest().kind_of("dynamics.simd.squares", "no_such") == frozenset()
 
 
 @pytest.mark.slow
@@ -63,7 +87,7 @@ def test_the_gallery_needs_nothing_that_is_not_listed(tmp_path):
     """What solvers or robots need besides is found here; `python -m experiments.manifest --write` lists it."""
     root = cache_root()
     assert root is not None
-    _, found = record("all", "", root.parent, tmp_path)
+    found = record("all", "", root.parent, tmp_path).found
     have = keys(json.loads(FILE.read_text(encoding="utf-8")))
     assert len(found) > 100 and sorted({key for key, *_ in found} - have) == []
 
@@ -71,7 +95,7 @@ def test_the_gallery_needs_nothing_that_is_not_listed(tmp_path):
 def test_robots_need_what_they_have():
     """A pendulum needs nothing of rods, nor derivatives of contacts, which a trot needs."""
     of = {
-        name: {e.module for e in manifest().needed(features_of(*vars(problems.make(name)).values()))}
+        name: {e.module for e in manifest().needed(features_of(*vars(problems.make(name)).values()) | SOLVERS | STAGES)}
         for name in ("pendulum", "quadruped_trot")
     }
     assert not any(module.startswith(("dynamics.rods", "dynamics.contacts.derivatives")) for module in of["pendulum"])
@@ -117,18 +141,48 @@ def test_features_tell_those_that_need_a_function_from_others(features):
 def test_what_is_written_is_read(tmp_path):
     key = json.dumps(["dynamics.simd.squares", "add_squares", ["int64", ["array", "float64", 2, "C"]]])
     more = json.dumps(["dynamics.simd.squares", "add_squares", ["int64"]])
-    example = [[key, None, ["A"]], [more, 0.1, []]]
-    jobs = {"one": (["A", "B"], [[key, 0.5, ["A", "B"]]]), "other": (["A"], []), "example": ([], example)}
-    content = listed(jobs)
+    first, last = {"": 1} | dict.fromkeys(ORDER[1:], 1), dict.fromkeys(ORDER, 0)
+    runs = {
+        "one DDP": Record(["A", "B", "DDP"], [[key, 0.5, ["A", "B"]]], first),
+        "other DDP": Record(["A", "DDP"], [], last),
+        "example": Record([], [[key, None, ["A"]], [more, 0.1, []]], {}),
+    }
+    content = listed(runs)
     path = tmp_path / "manifest.json"
     path.write_text(written(content), encoding="utf-8")
     assert json.loads(path.read_text()) == content and keys(content) == {key, more}
     read = manifest(path)
     kinds = "int64", ["array", "float64", 2, "C"]
     name = "dynamics.simd.squares", "add_squares"
-    assert read.entries == [Entry(*name, kinds, 0.5, frozenset("B")), Entry(*name, kinds[:1], 0.1, {OF_EXAMPLES})]
-    assert read.jobs == {"one": frozenset("AB"), "other": frozenset("A"), "example": {"A", "B", OF_EXAMPLES}}
+    of_example = (frozenset({OF_EXAMPLES}),)
+    assert read.entries == [Entry(*name, kinds, 0.5, (frozenset("B"),)), Entry(*name, kinds[:1], 0.1, of_example)]
+    one, other = STAGES | {"A", "B", "DDP"}, STAGES | {"A", "DDP"}
+    assert read.jobs == {"one": one, "other": other, "example": {"A", "B", OF_EXAMPLES}}
     assert manifest(tmp_path / "none.json").entries == []
+
+
+def test_a_function_is_needed_by_some_solves_and_by_other_prepared_ones():
+    """What iterates is compiled by solves in one thread, and by all that are prepared."""
+    key, never = "iterate", {stage: 0 for stage in ORDER}
+    at_once, later = dict.fromkeys(ORDER, 1), {"": 0} | dict.fromkeys(ORDER[1:], 1)
+    runs = {
+        "one": Record(["Small"], [[key, 1.0, []]], at_once),
+        "two": Record(["Large"], [[key, 1.0, []]], later),
+        "three": Record([], [], never),
+    }
+    assert needs_of(key, runs) == [{"Small"}, {"Large", PREPARED}]
+    assert needs_of("none", runs) == []
+
+
+def test_runs_at_two_levels_are_one():
+    """Functions of each stage, those of the first level first, and the longer times."""
+    one = Record(["A"], [["a", 1.0, []], ["b", None, []], ["c", 2.0, []]], {"": 2, PREPARED: 3})
+    other = Record(["A"], [["a", 3.0, []], ["d", 0.5, []], ["b", 1.0, []]], {"": 2, PREPARED: 3})
+    found = joined(one, other)
+    assert [key for key, *_ in found.found] == ["a", "b", "d", "c"] and found.stages == {"": 3, PREPARED: 4}
+    assert [seconds for _, seconds, _ in found.found] == [3.0, 1.0, 0.5, 2.0]
+    example = Record([], [["a", 1.0, []]], {})
+    assert joined(example, Record([], [["b", 1.0, []]], {})) == Record([], [["a", 1.0, []], ["b", 1.0, []]], {})
 
 
 def test_features_are_classes_of_the_project_alone():
@@ -247,7 +301,7 @@ def test_a_word_is_that_of_all_that_have_it_in_their_names():
     """There is an example that is called quadruped, beside the problems of its kind."""
     found = {i for i, _ in chosen(["quadruped"])}
     for name in ("quadruped_stand", "quadruped_walk", "quadruped"):
-        assert found >= {i for i, entry in enumerate(manifest().entries) if entry.needs <= manifest().jobs[name]}
+        assert found >= {i for i, _ in manifest().numbered(manifest().jobs[name])}
     assert found < {i for i, _ in chosen([])}
 
 
@@ -288,18 +342,67 @@ def test_no_workers_where_there_is_little_to_compile(monkeypatch):
     problem, started = problems.make("pendulum", horizon=5), []
     trajopt.DDP().solve(problem)
     monkeypatch.setattr(ahead, "Workers", lambda *given: started.append(given))
-    monkeypatch.setattr(ahead, "_BEGUN", {})
+    monkeypatch.setattr(ahead, "_workers", None)
+    monkeypatch.setattr(ahead, "_known", [])
     monkeypatch.setenv(ahead.VARIABLE, "2")
     monkeypatch.setattr(ahead, "missing", lambda entries: [(0, manifest().entries[0]._replace(seconds=1.9))])
     ahead.compile_ahead(problem)
     assert not started
-    monkeypatch.setattr(ahead, "_BEGUN", {})
+    monkeypatch.setattr(ahead, "_known", [])
     monkeypatch.setattr(ahead, "missing", lambda entries: [(3, manifest().entries[3]._replace(seconds=2.1))])
     monkeypatch.setattr(ahead.PROGRESS, "expect", lambda *given: started.append(given[:2]))
     ahead.compile_ahead(problem)
     assert started[0] == ([3], 2) and started[1][0] == 1
     ahead.compile_ahead(problem)
     assert len(started) == 2  # once for problems of one kind
+
+
+def test_lists_of_workers(monkeypatch):
+    """What the solve needs comes first, then what else is done with the problem; another solver gives another list."""
+    lists, problem = [], problems.make("pendulum", horizon=5)
+
+    class Recording:
+        running, finished = True, 0
+
+        def __init__(self, indices, count):
+            self.give(indices)
+
+        def give(self, indices):
+            lists.append(indices)
+
+    monkeypatch.setattr(ahead, "Workers", Recording)
+    monkeypatch.setattr(ahead, "_workers", None)
+    monkeypatch.setattr(ahead, "_known", [])
+    monkeypatch.setenv(ahead.VARIABLE, "2")
+    monkeypatch.setattr(ahead, "missing", list)
+    monkeypatch.setattr(ahead.PROGRESS, "expect", lambda *given: None)
+    features = features_of(*vars(problem).values())
+    for doing in ({"ILQR"}, SOLVERS):
+        ahead.compile_ahead(problem, doing)
+        needed = [i for i, _ in manifest().numbered(features | doing)]
+        assert lists[-1][: len(needed)] == needed
+        assert set(lists[-1]) == {i for i, _ in manifest().numbered(features | SOLVERS | STAGES)}
+    ahead.compile_ahead(problem, {"DDP"})
+    assert len(lists) == 2
+    monkeypatch.setattr(ahead, "_known", [])
+    function = next(entry for entry in manifest().entries if entry.name == "drive_soft_steps").function.py_func
+    ahead.compile_ahead(None, (), function)
+    kind = manifest().kind_of(function.__module__, "drive_soft_steps")
+    assert lists[-1] == [i for i, _ in manifest().numbered(kind)]
+
+
+def test_a_worker_takes_the_last_list(tmp_path, monkeypatch):
+    """It leaves what is left of the first one."""
+    monkeypatch.setenv("TRAJOPT_CACHE_DIR", str(tmp_path))
+    small = sorted(range(len(manifest().entries)), key=lambda i: manifest().entries[i].seconds)
+    watched = []
+    workers = ahead.Workers(small[::-1], 1, watched.append)
+    workers.give(small[:2])
+    for thread in workers._threads:
+        thread.join(120.0)
+    assert not workers.running and workers.finished == sum(watched) and 1 <= workers.finished <= 4
+    workers.give(small)  # to one that has come to its end
+    workers.close()
 
 
 def test_a_problem_is_not_kept_by_what_was_expected_for_it():

@@ -382,9 +382,84 @@ def test_shortcuts_are_in_place_while_kernels_compile():
         broken.compile((types.float64,))
     needs(
         found == shortcuts._NUMBA_OWN and met[0] == [*shortcuts._SHORTCUTS.values()]
-        and found == {place: place[0].__dict__[place[1]] for place in found},
+        and found == {place: place[0].__dict__.get(place[1]) for place in found},
         "what shortcuts stand for is not where it was, or they are in place elsewhere",
         "Change shortcuts.py; each of them may be left out: kernels then compile 3 % longer.",
+    )  # fmt: skip
+
+
+def test_types_of_functions_are_those_of_numba():
+    """A function with a list of signatures is typed once for the same types; one for which another template is added is
+    another function."""
+    import operator
+
+    from numba.core.typing import templates
+
+    from dynamics.simd import shortcuts
+
+    class Apart(templates.ConcreteTemplate):
+        key = "apart"
+        cases: ClassVar = [templates.signature(types.float64, types.float64)]
+
+    class More(templates.ConcreteTemplate):
+        key = "apart"
+        cases: ClassVar = [templates.signature(types.int64, types.int64)]
+
+    from numba.core.registry import cpu_target
+
+    context, plain = cpu_target.typing_context, shortcuts._NUMBA_OWN[shortcuts.functions.BaseFunction, "get_call_type"]
+    few, both = types.Function(Apart), types.Function((More, Apart))
+    operators = [context.resolve_value_type(op) for op in (operator.add, operator.mul, operator.lt, abs)]
+    with global_compiler_lock, shortcuts.shortcuts():
+        numbers = types.int64, types.float64, types.literal(2)
+        calls = [(function, (x,)) for function in (few, both, operators[3]) for x in numbers]
+        calls += [(function, (x, y)) for function in operators[:3] for x in numbers for y in (*numbers, types.none)]
+        for function, args in calls:
+            try:
+                wanted = plain(function, context, args, {})
+            except TypingError:
+                with pytest.raises(TypingError):
+                    function.get_call_type(context, args, {})
+                continue
+            for _ in range(2):
+                assert function.get_call_type(context, args, {}) == wanted
+                assert function.get_impl_key(wanted) is not None
+        needs(
+            few.get_call_type(context, (types.int64,), {}).return_type == types.float64
+            and both.get_call_type(context, (types.int64,), {}).return_type == types.int64
+            and len(shortcuts._cases) > 4,
+            "types of functions with lists of signatures are not those that their templates give",
+            "Leave _typed_function of shortcuts.py out.",
+        )
+    assert not shortcuts._cases
+
+
+def test_options_of_compilations_have_the_same_values():
+    from numba.core.compiler import Flags
+
+    from dynamics.simd import shortcuts
+
+    plain, flags = shortcuts._NUMBA_OWN[shortcuts.targetconfig.TargetConfig, "values"], Flags()
+    for change in ({}, {"nrt": True}, {"no_cpython_wrapper": True, "error_model": "numpy"}):
+        for name, value in change.items():
+            setattr(flags, name, value)
+        assert shortcuts._values(flags) == plain(flags) and list(shortcuts._values(flags)) == list(plain(flags))
+
+
+def test_types_of_numba_have_no_virtual_subclasses():
+    """So that a shortcut may ask for their real ones."""
+    kinds, found = [types.Type], set()
+    while kinds:
+        kind = kinds.pop()
+        if kind not in found:
+            found.add(kind)
+            kinds += type.__subclasses__(kind)
+    import abc
+
+    registered = [kind for kind in found if next(iter(abc._get_dump(kind)), None)]
+    needs(
+        len(found) > 100 and not registered, f"{registered} have virtual subclasses",
+        "Leave __instancecheck__ out of shortcuts.py.",
     )  # fmt: skip
 
 
