@@ -296,7 +296,9 @@ def study(run: Run) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         cache = Path(run.options.keep or Path(temporary) / "cache").resolve()
         for name, level in run.track([(name, level) for level in levels or [None] for name in chosen], "running"):
-            new = record(*jobs[name], cache, Path(temporary), level)
+            folder = Path(temporary) / (level or "native") / name
+            folder.mkdir(parents=True)
+            new = record(*jobs[name], cache, folder, level)
             found[name] = joined(found[name], new) if name in found else new
     content = listed(found)
     have = keys(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else set()
