@@ -28,7 +28,7 @@ from dynamics.compilation.manifest import (
     manifest,
 )
 from dynamics.simd.cache_folder import cache_root
-from dynamics.simd.kernel_cache import Claim
+from dynamics.simd.kernel_cache import Claim, read_verified
 from dynamics.simd.span import Reference, Span
 from dynamics.simd.vector import COMPLEX_VEC, LANES, VEC
 from experiments.manifest import (
@@ -295,6 +295,26 @@ def test_the_command_compiles_what_a_problem_needs(tmp_path, monkeypatch):
     assert "compiled now in" in done.stdout and not done.stderr.count("not compiled")
     assert run(COMPARE, tmp_path).stdout.split()[-1] == "0"
     assert " 0 of them compiled now" in run(code, tmp_path).stdout
+
+
+@pytest.mark.slow
+def test_the_command_can_be_interrupted(tmp_path):
+    """Ctrl-C reaches the command, not its workers, which end after the functions that they are at; all files are
+    whole."""
+    env = {**os.environ, "TRAJOPT_CACHE_DIR": str(tmp_path / "cache"), "TRAJOPT_COMPILE_PROCESSES": "1"}
+    command = [sys.executable, "-m", "trajopt", "compile", "--for", "pendulum"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=ROOT, env=env, start_new_session=True, **pipes) as process:
+        end = time.monotonic() + 120.0
+        while not list(tmp_path.rglob("*.nbc")) and time.monotonic() < end:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=120.0)
+    assert process.returncode == 130 and "interrupted; what was compiled is kept" in told and "Traceback" not in told
+    while list(tmp_path.rglob("*.lock")) and time.monotonic() < end:
+        time.sleep(0.1)
+    for path in tmp_path.rglob("*.nbc"):
+        read_verified(path)
 
 
 def test_a_word_is_that_of_all_that_have_it_in_their_names():

@@ -119,3 +119,27 @@ def test_read_only_arrays_compile_nothing_more(rng):
         np.testing.assert_array_equal(again, given)
     after = PROGRESS.compiled, [len(x.overloads) for x in (drive_steps, drive_closed_loops, drive_linearization)]
     assert after == before
+
+
+@pytest.mark.parametrize("integrator", INTEGRATORS)
+def test_closed_loops_are_compiled_once(integrator, rng):
+    """Whatever there is to follow; and steps and rollouts are those of every integrator."""
+    system, points, controls = make_system(next(iter(ROBOTS)), 0.005, integrator, rng)
+    xs, us, k, K, gaps, lower, upper = policy(system, points[0], controls[0], rng)
+    other, _, _ = make_system(next(iter(ROBOTS)), 0.005, next(x for x in INTEGRATORS if x != integrator), rng)
+    other.rollout(xs[0], us), other.step(xs[0], us)
+    before = PROGRESS.compiled, len(drive_closed_loops.overloads), len(drive_steps.overloads)
+    starts, pull = np.tile(xs[0], (len(ALPHAS), 1)), rng.standard_normal(us.shape)
+    remembered = rng.standard_normal((KNOTS, system.nu, system.nu + 1))
+    full, _ = system.closed_loop_rollout(xs[0], xs, us, k, K, ALPHAS)
+    for options in (
+        {"gaps": gaps}, {"lower": lower, "upper": upper}, {"shift": 0.0 * ALPHAS, "pull": pull},
+        {"before": 0.0 * remembered}, {"gaps": 0.0 * gaps},
+    ):  # fmt: skip
+        for x0 in (xs[0], starts):
+            found, _ = system.closed_loop_rollout(x0, xs, us, k, K, ALPHAS, **options)
+            if not {"gaps", "lower"} & set(options) or not np.any(options.get("gaps", 1.0)):
+                np.testing.assert_allclose(found, full, rtol=1e-13, atol=1e-13)  # nothing of it is anything
+            else:
+                assert np.abs(found - full).max() > 0.0
+    assert (PROGRESS.compiled, len(drive_closed_loops.overloads), len(drive_steps.overloads)) == before

@@ -91,7 +91,7 @@ class ProblemPackages:
 
 
 HESSIANS = ("parallel", "tensor")
-OK, NOT_CONVERGED, USAGE = 0, 1, 2
+OK, NOT_CONVERGED, USAGE, INTERRUPTED = 0, 1, 2, 130
 HOST, PORT = "127.0.0.1", 8080
 
 
@@ -268,6 +268,9 @@ def _compile(options: argparse.Namespace) -> int:
     except _Refused as error:
         _say(error)
         return USAGE
+    except KeyboardInterrupt:
+        _say("interrupted; what was compiled is kept, and the command goes on from there")
+        return INTERRUPTED
     for line in failed:
         _say(f"not compiled: {line}")
     return NOT_CONVERGED if failed else OK
