@@ -163,7 +163,8 @@ class CountPlainly(FunctionPass):
 
 
 class KernelLibrary(JITCodeLibrary):
-    """The code of a function, whose own part is simplified before callees are linked in."""
+    """The code of a function, whose own part is made short before callees are linked in: variables in registers, few
+    instructions.  numba's list of passes over it is that of whole programs, which it meets later anyway."""
 
     def add_linking_library(self, library):
         """Note a callee; called by numba, which then asks for the shared kernels of its code before the code itself."""
@@ -172,7 +173,10 @@ class KernelLibrary(JITCodeLibrary):
 
     def _optimize_functions(self, ll_module):
         ll_module.data_layout = self._codegen._data_layout
-        passes, builder = self._codegen._function_pass_manager()
+        passes = llvm.create_new_function_pass_manager()
+        for add in (passes.add_sroa_pass, passes.add_simplify_cfg_pass, passes.add_instruction_combine_pass):
+            add()
+        builder = llvm.create_pass_builder(self._codegen._tm, llvm.create_pipeline_tuning_options())
         for function in ll_module.functions:
             if not function.is_declaration:  # most are; numba makes passes for each
                 passes.run(function, builder)

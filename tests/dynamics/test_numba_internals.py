@@ -202,15 +202,23 @@ def test_passes_over_finished_libraries():
 
 
 def test_passes_over_functions_of_a_library():
+    """Most variables that were in memory are in registers after them."""
+    import llvmlite.binding as llvm
     from numba.core.codegen import JITCodeLibrary
 
     class Library(JITCodeLibrary):
         def _optimize_functions(self, ll_module):
+            own = [f for f in ll_module.functions if not f.is_declaration and f.name.startswith("_ZN")]
+            before = sum(str(f).count("alloca") for f in own)
+            passes = llvm.create_new_function_pass_manager()
+            for add in (passes.add_sroa_pass, passes.add_simplify_cfg_pass, passes.add_instruction_combine_pass):
+                add()
+            builder = llvm.create_pass_builder(self._codegen._tm, llvm.create_pipeline_tuning_options())
+            for f in own:
+                passes.run(f, builder)
+            met.append((before, sum(str(f).count("alloca") for f in own)))
             super()._optimize_functions(ll_module)
-            simplified = str(ll_module)
-            passes, builder = self._codegen._function_pass_manager()
-            results = [passes.run(f, builder) for f in ll_module.functions if not f.is_declaration]
-            met.append((results, str(ll_module) == simplified, ll_module.data_layout == self._codegen._data_layout))
+            laid.append(ll_module.data_layout == self._codegen._data_layout)
 
     class LibraryCompiler(Compiler):
         def define_pipelines(self):
@@ -218,13 +226,20 @@ def test_passes_over_functions_of_a_library():
             self.state.library.enable_object_caching()
             return super().define_pipelines()
 
-    met = []
-    njit(pipeline_class=LibraryCompiler)(lambda x: np.sum(x) + x[0])(np.ones(3))
+    met, laid = [], []
+    njit(pipeline_class=LibraryCompiler)(_summed)(3, 0.5)
     needs(
-        met and all(results and same and laid for results, same, laid in met),
+        met and laid and met[0][0] > 2 * met[0][1] and all(laid),
         "a library no longer asks for passes over its functions by _optimize_functions, or passes are made otherwise",
         "Change KernelLibrary (dispatchers.py); as a first step leave out its _optimize_functions.",
-    )  # fmt: skip
+    )
+
+
+def _summed(n, x):
+    total = 0.0
+    for i in range(n):
+        total += i * x
+    return total
 
 
 def test_pipelines():
