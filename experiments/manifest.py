@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -95,7 +95,7 @@ dispatchers.UnwrappedDispatcher.compile = recording(dispatchers.UnwrappedDispatc
 dispatchers.KeepingDispatcher.compile = recording(dispatchers.KeepingDispatcher.compile)
 PROGRESS.subject = subject
 what, name = sys.argv[1:3]
-own, stages = [], {}
+own, of_system, stages = [], [], {}
 if what == "example":
     sys.argv = [name]
     runpy.run_path(name, run_name="__main__")
@@ -116,7 +116,7 @@ else:
 
     name, solver = name.split()
     problem, solver = problems.make(name), getattr(trajopt, solver)(max_iterations=30)
-    own = sorted(features[id(problem)])
+    own, of_system = sorted(features[id(problem)]), sorted(manifest.features_of(problem.system))
     plan = solver.solve(problem)
     stages[""] = len(seen)
     for stage, calls in {
@@ -135,18 +135,19 @@ else:
                 call()
         stages[stage] = len(seen)
 print()
-print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()], stages]))
+print(json.dumps([own, [[key, seconds.get(key), at] for key, at in seen.items()], stages, of_system]))
 """
 
 
 class Record(NamedTuple):
     """What was compiled or loaded: features of a problem, with the solver's, or none of an example or an export; keys
     of functions in the order in which they came, seconds of compilation, None if it was there, and the features of the
-    problem that was made last; how many of them at the end of each stage, of a problem."""
+    problem that was made last; how many of them at the end of each stage, of a problem; features of its system."""
 
     features: list[str]
     found: list[list[Any]]
     stages: dict[str, int]
+    of_system: list[str]
 
     def place(self, key: str) -> int:
         """Where a function stands, behind all where it does not."""
@@ -166,15 +167,19 @@ def record(what: str, name: str, cache: Path, folder: Path, level: str | None = 
     done = subprocess.run(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True)
     if done.returncode:
         raise SystemExit(f"{what} {name}: ended with {done.returncode}")
-    own, found, stages = json.loads(done.stdout.splitlines()[-1])
-    return Record(own + name.split()[1:] if what == "problem" else own, found, stages)
+    own, *rest = json.loads(done.stdout.splitlines()[-1])
+    return Record(own + name.split()[1:] if what == "problem" else own, *rest)
 
 
-def requirement(used: Iterable[str], features: Mapping[str, frozenset[str]], common: frozenset[str]) -> list[str]:
-    """As few of the common features of the problems `used` as tell them from the others."""
+def requirement(
+    used: Iterable[str], features: Mapping[str, frozenset[str]], common: frozenset[str], first: Collection[str] = ()
+) -> list[str]:
+    """As few of the common features of the problems `used` as tell them from the others; of two that do so as well the
+    one that is among the `first`, as those of systems, which say more of what compiles than a cost does."""
     left, found = [features[name] for name in sorted(set(features) - set(used))], []
+    order = sorted(common, key=lambda feature: (feature not in first, feature))
     while left:
-        best = min(sorted(common), key=lambda feature: sum(feature in other for other in left), default=None)
+        best = min(order, key=lambda feature: sum(feature in other for other in left), default=None)
         if best is None:
             break
         remaining = [other for other in left if best in other]
@@ -202,7 +207,7 @@ def joined(one: Record, other: Record) -> Record:
         a, b = i or 0, j or 0
         if one.stages:
             stages[stage] = len(found)
-    return Record(one.features, list(found.values()), stages)
+    return Record(one.features, list(found.values()), stages, one.of_system)
 
 
 ORDER = "", PREPARED, EXECUTED, EXPLAINED
@@ -219,13 +224,15 @@ def needs_of(key: str, runs: Mapping[str, Record]) -> list[frozenset[str]]:
         if users & left:
             mine = frozenset.intersection(*(features[run] for run in users & left))
             others = {run: features[run] for run in left}
-            needs = frozenset(requirement(users & left, others, mine - STAGES))
+            of_systems = frozenset().union(*(runs[run].of_system for run in users & left))
+            needs = frozenset(requirement(users & left, others, mine - STAGES, of_systems))
             found.append(needs | {stage} if stage else needs)
     return found
 
 
-def listed(runs: Mapping[str, Record]) -> dict[str, Any]:
-    """The manifest, as JSON, of what was recorded, by words of which the first is the name of a problem or example."""
+def listed(runs: Mapping[str, Record], known: Mapping[str, float]) -> dict[str, Any]:
+    """The manifest, as JSON, of what was recorded, by words of which the first is the name of a problem or example;
+    known: seconds of functions, if nobody has compiled them."""
     solves = {run: x for run, x in runs.items() if x.stages}
     seconds: dict[str, float] = {}
     at: dict[str, frozenset[str]] = {}
@@ -255,7 +262,7 @@ def listed(runs: Mapping[str, Record]) -> dict[str, Any]:
         module, name, types = json.loads(key)
         places = [kinds.setdefault(json.dumps(kind), len(kinds)) for kind in types]
         needs = [sorted(words.index(x) for x in own) for own in lists]
-        functions.append([module, name, places, round(seconds[key], 2), needs])
+        functions.append([module, name, places, round(seconds[key] or known.get(key, 0.0), 2), needs])
     places = declared_in()
     modules = sorted({module for module, *_ in functions} & set(places))
     return {
@@ -279,10 +286,11 @@ def written(content: Mapping[str, Any]) -> str:
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
-def keys(content: Mapping[str, Any]) -> set[str]:
-    """The functions with their types."""
+def keys(content: Mapping[str, Any]) -> dict[str, float]:
+    """The functions with their types, and seconds of their compilation."""
     return {
-        json.dumps([module, name, [content["types"][i] for i in at]]) for module, name, at, *_ in content["functions"]
+        json.dumps([module, name, [content["types"][i] for i in at]]): seconds
+        for module, name, at, seconds, *_ in content["functions"]
     }
 
 
@@ -300,9 +308,9 @@ def study(run: Run) -> dict[str, Any]:
             folder.mkdir(parents=True)
             new = record(*jobs[name], cache, folder, level)
             found[name] = joined(found[name], new) if name in found else new
-    content = listed(found)
-    have = keys(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else set()
-    lacking_here = sorted(keys(content) - have)
+    have = keys(json.loads(FILE.read_text(encoding="utf-8"))) if FILE.is_file() else {}
+    content = listed(found, have)
+    lacking_here = sorted(set(keys(content)) - set(have))
     if run.options.write:
         FILE.write_text(written(content), encoding="utf-8")
     run.file("manifest_new.json").write_text(written(content), encoding="utf-8")

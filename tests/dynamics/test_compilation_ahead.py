@@ -89,7 +89,7 @@ def test_the_gallery_needs_nothing_that_is_not_listed(tmp_path):
     assert root is not None
     found = record("all", "", root.parent, tmp_path).found
     have = keys(json.loads(FILE.read_text(encoding="utf-8")))
-    assert len(found) > 100 and sorted({key for key, *_ in found} - have) == []
+    assert len(found) > 100 and sorted({key for key, *_ in found} - set(have)) == []
 
 
 def test_robots_need_what_they_have():
@@ -143,14 +143,14 @@ def test_what_is_written_is_read(tmp_path):
     more = json.dumps(["dynamics.simd.squares", "add_squares", ["int64"]])
     first, last = {"": 1} | dict.fromkeys(ORDER[1:], 1), dict.fromkeys(ORDER, 0)
     runs = {
-        "one DDP": Record(["A", "B", "DDP"], [[key, 0.5, ["A", "B"]]], first),
-        "other DDP": Record(["A", "DDP"], [], last),
-        "example": Record([], [[key, None, ["A"]], [more, 0.1, []]], {}),
+        "one DDP": Record(["A", "B", "DDP"], [[key, None, ["A", "B"]]], first, ["B"]),
+        "other DDP": Record(["A", "DDP"], [], last, []),
+        "example": Record([], [[key, None, ["A"]], [more, 0.1, []]], {}, []),
     }
-    content = listed(runs)
+    content = listed(runs, {key: 0.5, more: 9.0})
     path = tmp_path / "manifest.json"
     path.write_text(written(content), encoding="utf-8")
-    assert json.loads(path.read_text()) == content and keys(content) == {key, more}
+    assert json.loads(path.read_text()) == content and keys(content) == {key: 0.5, more: 0.1}
     read = manifest(path)
     kinds = "int64", ["array", "float64", 2, "C"]
     name = "dynamics.simd.squares", "add_squares"
@@ -166,9 +166,9 @@ def test_a_function_is_needed_by_some_solves_and_by_other_prepared_ones():
     key, never = "iterate", {stage: 0 for stage in ORDER}
     at_once, later = dict.fromkeys(ORDER, 1), {"": 0} | dict.fromkeys(ORDER[1:], 1)
     runs = {
-        "one": Record(["Small"], [[key, 1.0, []]], at_once),
-        "two": Record(["Large"], [[key, 1.0, []]], later),
-        "three": Record([], [], never),
+        "one": Record(["Small"], [[key, 1.0, []]], at_once, []),
+        "two": Record(["Another", "Large"], [[key, 1.0, []]], later, ["Large"]),
+        "three": Record([], [], never, []),
     }
     assert needs_of(key, runs) == [{"Small"}, {"Large", PREPARED}]
     assert needs_of("none", runs) == []
@@ -176,13 +176,13 @@ def test_a_function_is_needed_by_some_solves_and_by_other_prepared_ones():
 
 def test_runs_at_two_levels_are_one():
     """Functions of each stage, those of the first level first, and the longer times."""
-    one = Record(["A"], [["a", 1.0, []], ["b", None, []], ["c", 2.0, []]], {"": 2, PREPARED: 3})
-    other = Record(["A"], [["a", 3.0, []], ["d", 0.5, []], ["b", 1.0, []]], {"": 2, PREPARED: 3})
+    one = Record(["A"], [["a", 1.0, []], ["b", None, []], ["c", 2.0, []]], {"": 2, PREPARED: 3}, ["A"])
+    other = Record(["A"], [["a", 3.0, []], ["d", 0.5, []], ["b", 1.0, []]], {"": 2, PREPARED: 3}, ["A"])
     found = joined(one, other)
     assert [key for key, *_ in found.found] == ["a", "b", "d", "c"] and found.stages == {"": 3, PREPARED: 4}
     assert [seconds for _, seconds, _ in found.found] == [3.0, 1.0, 0.5, 2.0]
-    example = Record([], [["a", 1.0, []]], {})
-    assert joined(example, Record([], [["b", 1.0, []]], {})) == Record([], [["a", 1.0, []], ["b", 1.0, []]], {})
+    example, more = Record([], [["a", 1.0, []]], {}, []), Record([], [["b", 1.0, []]], {}, [])
+    assert joined(example, more) == Record([], [["a", 1.0, []], ["b", 1.0, []]], {}, [])
 
 
 def test_features_are_classes_of_the_project_alone():

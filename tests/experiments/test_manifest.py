@@ -14,5 +14,5 @@ def test_of_one_problem(tmp_path, capsys):
     assert manifest.main(options) == 0, capsys.readouterr().out  # nothing that the package's file lacks
     new = json.loads((tmp_path / "manifest_new.json").read_text(encoding="utf-8"))
     assert list(new["jobs"]) == ["pendulum"] and len(new["functions"]) > 20
-    assert manifest.keys(new) <= manifest.keys(json.loads(before))
+    assert set(manifest.keys(new)) <= set(manifest.keys(json.loads(before)))
     assert FILE.read_text(encoding="utf-8") == before
