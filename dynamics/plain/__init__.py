@@ -154,7 +154,7 @@ class _Progress:
 
     compiled = 0
 
-    def subject(self, problem: Any, ahead: Callable[[Any], object]) -> None:
+    def subject(self, problem: Any, *doing: str) -> None:
         """Nothing is compiled for it."""
 
     def finish(self) -> None:

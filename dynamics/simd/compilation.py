@@ -146,18 +146,22 @@ class _Progress(event.Listener):
         self._depth, self._start, self._spent, self._before, self._shown = 0, 0.0, 0.0, 0, False
         self._lock, self._usual = threading.Lock(), gc.get_threshold()
         self._subject: Callable[[], Any] = lambda: None
-        self._doing: set[str] = set()
+        self._doing, self._told = set[str](), False
 
     def subject(self, problem: Any, *doing: str) -> None:
         """What is compiled next is for this problem; `doing`: what is done with it, and may be again with the next
         one, names of solvers and stages (`dynamics.compilation`)."""
+        self._told = self._told and self._subject() is problem and self._doing.issuperset(doing)
         self._subject = weakref.ref(problem)
         self._doing.update(doing)
 
     def missed(self, function: Any) -> None:
         """A function is about to be compiled: have the others compiled, too, that will be needed with it."""
-        ahead = importlib.import_module("dynamics.compilation.ahead")  # a layer above: it knows what that is
-        ahead.compile_ahead(self._subject(), self._doing, function)
+        problem = self._subject()
+        if problem is None or not self._told:
+            self._told = problem is not None
+            ahead = importlib.import_module("dynamics.compilation.ahead")  # a layer above: it knows what that is
+            ahead.compile_ahead(problem, self._doing, function)
 
     def on_start(self, ev):
         with self._lock:
