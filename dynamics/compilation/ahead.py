@@ -198,25 +198,24 @@ def _look_ahead(problem: Any, doing: frozenset[str], function: Any, count: int) 
 
     listed = manifest()
     if problem is None:
-        features = listed.kind_of(function.__module__, function.__qualname__)
+        features = expected = all_of_it = listed.kind_of(function.__module__, function.__qualname__)
     else:
         features = features_of(*vars(problem).values()) | doing
+        expected = features if features & SOLVERS else features | SOLVERS  # some solver will be used
+        all_of_it = features | SOLVERS | STAGES
     if any(features <= known for known in _known):
         return
     _known.append(features)
-    expected = missing(listed.numbered(features if features & SOLVERS or problem is None else features | SOLVERS))
-    seconds = sum(entry.seconds for _, entry in expected)
+    absent = dict(missing(listed.numbered(all_of_it)))
+    at_once, soon = ([i for i, entry in absent.items() if entry.needed(x)] for x in (features, expected))
+    seconds = sum(absent[i].seconds for i in soon)
     if seconds <= LITTLE:
         return
-    wanted = dict(missing(listed.numbered(features)))
-    wanted.update(expected)
-    if problem is not None:
-        wanted.update(missing(listed.numbered(features | SOLVERS | STAGES)))
-    workers = _workers
+    order, workers = list(dict.fromkeys([*at_once, *soon, *absent])), _workers
     if workers is not None and workers.running:
-        workers.give(list(wanted))
+        workers.give(order)
     else:
-        workers = _workers = Workers(list(wanted), count)
+        workers = _workers = Workers(order, count)
     if problem is not None:
         seconds /= 1.0 + 0.6 * count
-        PROGRESS.expect(len(expected), seconds, lambda: workers.finished, lambda: workers.running)
+        PROGRESS.expect(len(soon), seconds, lambda: workers.finished, lambda: workers.running)

@@ -231,8 +231,8 @@ def manifest(file: Path = FILE) -> Manifest:
 
 # ------------------------------------------------------------------------------------------------ features
 def features_of(*subjects: Any) -> frozenset[str]:
-    """Names of the classes of the project that these objects and their parts are of, with names of integrators; without
-    what is computed only once it is asked for."""
+    """Names of the project's classes that these objects and their parts are of, and of those that they derive from, with
+    names of integrators; without what is computed only once it is asked for."""
     found, seen = set(), set()
 
     def parts(x: Any) -> Iterator[Any]:
@@ -252,10 +252,9 @@ def features_of(*subjects: Any) -> frozenset[str]:
         if id(x) in seen:
             return
         seen.add(id(x))
-        kind = type(x)
-        ours = kind.__module__.partition(".")[0] in PACKAGES
-        if ours:
-            found.add(kind.__name__)
+        own = [kind.__name__ for kind in type(x).__mro__ if kind.__module__.partition(".")[0] in PACKAGES]
+        found.update(own)
+        ours = type(x).__module__.partition(".")[0] in PACKAGES
         if depth and (ours or isinstance(x, dict | list | tuple | set | frozenset)):
             for part in parts(x):
                 visit(part, depth - 1)

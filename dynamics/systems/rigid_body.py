@@ -172,7 +172,7 @@ class RigidBodySystem(RobotSystem):
     def _take(self, plant: Plant) -> None:
         """Become the system of this plant."""
         self.plant, self._sizes = (self.plant_model.block, plant), {}
-        self.kind = expanded_as(plant, self.euclidean)
+        self._kind = expanded_as(plant, self.euclidean)
 
     def _launch(
         self,
@@ -347,15 +347,15 @@ class RigidBodySystem(RobotSystem):
 
     # -------------------------------------------------------------------------------------------- expansions
     def _linearization_size(self, *model: Any, **sizes: Any) -> int:
-        return linearization_size(*model, kind=self.kind, **sizes)
+        return linearization_size(*model, kind=self._kind, **sizes)
 
     def _expansion_size(self, *model: Any, **sizes: Any) -> int:
-        return expansion_size(*model, kind=self.kind, **sizes)
+        return expansion_size(*model, kind=self._kind, **sizes)
 
     def write_linearization(self, xs: np.ndarray, us: np.ndarray, fx: np.ndarray, fu: np.ndarray) -> None:
         """What `linearize` returns."""
         full, points = self.joint_map.receivers(EXPANSION, (fx, fu)), (self.joint_map.full_x(xs), us)
-        self._launch(drive_linearization, self._linearization_size, len(us), self.kind, *points, *full)
+        self._launch(drive_linearization, self._linearization_size, len(us), self._kind, *points, *full)
         self.joint_map.deliver(EXPANSION, full, (fx, fu))
 
     def prepared_expansion(
@@ -371,10 +371,10 @@ class RigidBodySystem(RobotSystem):
         calls, blocks = Recorded(), (fx, fu, *H)
         full, x = self.joint_map.receivers(EXPANSION, blocks), self.joint_map.full_x(xs, calls.run)
         if lam is None:
-            first = self._linearization_size, len(us), self.kind, x, us, *full
+            first = self._linearization_size, len(us), self._kind, x, us, *full
             call = self._launch(drive_linearization, *first, call=PreparedLaunch)
         else:
-            given = self.kind, x, us, self.joint_map.full_multipliers(lam, calls.run), Expansion(*full)
+            given = self._kind, x, us, self.joint_map.full_multipliers(lam, calls.run), Expansion(*full)
             call = self._launch(drive_expansion, self._expansion_size, len(us), *given, call=PreparedLaunch)
         calls.append(call)
         self.joint_map.deliver(EXPANSION, full, blocks, run=calls.run)
@@ -390,7 +390,7 @@ class RigidBodySystem(RobotSystem):
         """What `linearize` and `hessian_products` return, from one evaluation of the dynamics."""
         full = self.joint_map.receivers(EXPANSION, (fx, fu, *H))
         points = self.joint_map.full_x(xs), us, self.joint_map.full_multipliers(lam)
-        self._launch(drive_expansion, self._expansion_size, len(us), self.kind, *points, Expansion(*full))
+        self._launch(drive_expansion, self._expansion_size, len(us), self._kind, *points, Expansion(*full))
         self.joint_map.deliver(EXPANSION, full, (fx, fu, *H))
 
     def hessians(self, xs: np.ndarray, us: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

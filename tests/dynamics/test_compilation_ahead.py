@@ -194,6 +194,8 @@ def test_features_are_classes_of_the_project_alone():
     found = features_of(problem.system, [Mine()])
     assert {"RigidBodySystem", "RigidBodyModel", "Continuous", problem.system.integrator} <= found
     assert "Mine" not in found and "ControlCost" not in found and "ndarray" not in found
+    bounds = trajopt.StateBounds(problem.system, [-1.0, -1.0], [1.0, 1.0])
+    assert {"StateBounds", "ResidualConstraint"} <= features_of(bounds)  # what one needs the other does
 
 
 # ------------------------------------------------------------------------------------------------ claims
