@@ -231,8 +231,8 @@ def manifest(file: Path = FILE) -> Manifest:
 
 # ------------------------------------------------------------------------------------------------ features
 def features_of(*subjects: Any) -> frozenset[str]:
-    """Names of the project's classes that these objects and their parts are of, and of those that they derive from, with
-    names of integrators; without what is computed only once it is asked for."""
+    """Names of the project's classes that these objects and their parts are of, and of those that these derive from;
+    with names of integrators, without what is computed only once it is asked for."""
     found, seen = set(), set()
 
     def parts(x: Any) -> Iterator[Any]:
