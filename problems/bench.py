@@ -166,12 +166,14 @@ def derivatives(repeats: int, seed: int) -> list[dict]:
 # ------------------------------------------------------------------------------------------------ one iteration
 @driver
 def _scalar_closed_loop(first, last, work, block, p, loops, X, U):
-    """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES."""
+    """The closed-loop rollout of one step length in plain float64: the same source, one knot instead of LANES.
+
+    X (1, N+1, nx), U (1, N, nu)."""
     m, p, loops = kernel_model(block), by_reference(p), by_reference(loops)
-    w, _ = slice_rollout(m, X.shape[1] - m.dof_body.size, U.shape[1], p, work)
-    start_lanes(m, p.manifold, loops, loops.alphas[0], w.law, span(X[0]))
-    for t in range(U.shape[0]):
-        feedback_step(m, p, loops, t, 0, w, span(X[t]), span(U[t]), span(X[t + 1]), X, U)
+    w, _ = slice_rollout(m, X.shape[2] - m.dof_body.size, U.shape[2], p, work)
+    start_lanes(m, p.manifold, loops, loops.alphas[0], w.law, span(X[0, 0]))
+    for t in range(U.shape[1]):
+        feedback_step(m, p, loops, t, 0, w, span(X[0, t]), span(U[0, t]), span(X[0, t + 1]), X, U)
 
 
 def _rollout_size(system: dynamics.RigidBodySystem) -> int:
@@ -184,12 +186,12 @@ def scalar_rollout(
 ) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     """A call that rolls out the full step in plain float64 and returns its xs, us."""
     work = np.empty(_rollout_size(system))
-    X, U = np.empty((len(us) + 1, system.nx)), np.empty_like(us)
-    loops = ClosedLoops(x0, xs, us, k, K, np.ones(1))
+    X, U = np.empty((1, len(us) + 1, system.nx)), np.empty((1, *us.shape))
+    loops = ClosedLoops.of(x0, xs, us, k, K, np.ones(1), shift=np.zeros(1))
 
     def call():
         _scalar_closed_loop(0, 1, work, *system.plant, loops, X, U)
-        return X, U
+        return X[0], U[0]
 
     return call
 
@@ -201,7 +203,7 @@ def _lane_rollout(system, x0, xs, us, k, K, alphas) -> Callable[[], object]:
     lanes.reshape(-1)[: len(alphas)] = alphas
     X, U = aligned_zeros(chunks, len(us) + 1, system.nx, LANES), aligned_zeros(chunks, len(us), system.nu, LANES)
     work = scratch(_rollout_size(system))[0]
-    loops = ClosedLoops(x0, xs, us, k, K, lanes)
+    loops = ClosedLoops.of(x0, xs, us, k, K, lanes)
     return lambda: drive_closed_loops(0, chunks, work, *system.plant, loops, 0, len(us), X, U)
 
 

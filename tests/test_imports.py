@@ -17,6 +17,7 @@ LAZY = {
     "dynamics/formats/pinocchio_models.py": "the optional library pinocchio",
     "dynamics/geometry/triangles.py": "the optional library trimesh",
     "dynamics/compilation/manifest.py": "functions and classes by name, which a list has",
+    "dynamics/simd/compilation.py": "compilation ahead, a layer above it, where something is compiled",
     "dynamics/simd/dispatchers.py": "kernels by name, in processes that unpickle them",
     "trajopt/callable_system/array_libraries.py": "the optional library torch",
     "trajopt/command_line/cli.py": "problems, which the packages do not import",

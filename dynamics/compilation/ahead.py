@@ -90,6 +90,7 @@ class Workers:
                         self.failed.append(error)
                     if self._watch is not None and int(done):
                         self._watch(1)
+        process.stdout.close()
         process.wait()
 
     def wait(self) -> None:

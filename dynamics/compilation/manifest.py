@@ -202,10 +202,11 @@ class Manifest(NamedTuple):
         return [(i, entry) for i, entry in enumerate(self.entries) if entry.needed(found)]
 
     def kind_of(self, module: str, name: str) -> frozenset[str]:
-        """Features that all problems have, of those that were looked at, that need a function, without what is done
-        with them."""
+        """Features that all problems have, of those that were solved for the list, that need a function, without what
+        is done with them."""
         of = [entry for entry in self.entries if (entry.module, entry.name) == (module, name)]
-        jobs = [features for features in self.jobs.values() if any(entry.needed(features) for entry in of)]
+        solved = (features for features in self.jobs.values() if features >= STAGES)
+        jobs = [features for features in solved if any(entry.needed(features) for entry in of)]
         return frozenset.intersection(*jobs) - SOLVERS - STAGES if jobs else frozenset()
 
 

@@ -33,19 +33,31 @@ class ClosedLoops(NamedTuple):
     k: np.ndarray  # (N, nu)
     K: np.ndarray  # (N, nu, ndx), or (N, 0, 0) for an open loop
     alphas: np.ndarray  # (C, LANES) step lengths
-    gaps: np.ndarray = NO_ROWS  # (N+1, ndx)
-    limits: np.ndarray = NO_MATRICES  # (N, 2, nu)
-    shift: np.ndarray = NO_ROWS  # (C, LANES) what `pull` is multiplied by
-    pull: np.ndarray = NO_ROWS  # (N, nu)
-    before: np.ndarray = NO_MATRICES  # (N, nu, n + nu) feedback to n last numbers of the state before, and its controls
+    gaps: np.ndarray  # (N+1, ndx)
+    limits: np.ndarray  # (N, 2, nu)
+    shift: np.ndarray  # (C, LANES) what `pull` is multiplied by
+    pull: np.ndarray  # (N, nu)
+    before: np.ndarray  # (N, nu, n + nu) feedback to n last numbers of the state before, and its controls
 
-
-def _rows(array: np.ndarray | None) -> np.ndarray:
-    return NO_ROWS if array is None else array
-
-
-def _matrices(array: np.ndarray | None) -> np.ndarray:
-    return NO_MATRICES if array is None else array
+    @classmethod
+    def of(
+        cls,
+        *law: np.ndarray,
+        gaps: np.ndarray | None = None,
+        limits: np.ndarray | None = None,
+        shift: np.ndarray | None = None,
+        pull: np.ndarray | None = None,
+        before: np.ndarray | None = None,
+    ) -> ClosedLoops:
+        """Closed loops with the first six arrays, and others as far as they are there."""
+        return cls(
+            *law,
+            NO_ROWS if gaps is None else gaps,
+            NO_MATRICES if limits is None else limits,
+            NO_ROWS if shift is None else shift,
+            NO_ROWS if pull is None else pull,
+            NO_MATRICES if before is None else before,
+        )
 
 
 class Segment(NamedTuple):
@@ -194,7 +206,7 @@ class DiscreteSystem(ABC):
         """See `trajopt.capabilities.Expansions`."""
         (lanes, shifts), *motion = self.candidate_lanes(len(us), alphas)
         calls: list[Callable[[], Any]] = []
-        loops = ClosedLoops(x0, xs, us, k, K, lanes, _rows(gaps), pull=_rows(pull), before=_matrices(before))
+        loops = ClosedLoops.of(x0, xs, us, k, K, lanes, gaps=gaps, pull=pull, before=before)
         found: list[np.ndarray] = []
         if lower is not None and upper is not None:
             loops = loops._replace(limits=np.empty((len(us), 2, self.nu)))
@@ -312,7 +324,6 @@ class DiscreteSystem(ABC):
 
     def _closed_loops(self, x0, xs, us, k, K, alphas, gaps=None, limits=None, shift=None, pull=None, before=None):
         N, A = len(us), len(alphas)
-        x0, us, k, K = writeable(x0), writeable(us), writeable(k), writeable(K)
         lanes, X, U = self.candidate_lanes(N, alphas)
         if shift is not None:
             lanes[1].reshape(-1)[:A] = shift
@@ -321,8 +332,10 @@ class DiscreteSystem(ABC):
             rows = np.minimum(np.arange(lanes[0].size), A - 1).reshape(lanes[0].shape)
             X[:, 0] = x0[rows].transpose(0, 2, 1)
             x0 = THERE
-        given = _rows(gaps), _matrices(limits), _rows(shift), _rows(pull), _matrices(before)
-        self.roll(ClosedLoops(x0, xs, us, k, K, lanes[0], *map(writeable, given)), 0, N, X, U)
+        loops = ClosedLoops.of(
+            x0, xs, us, k, K, lanes[0], gaps=gaps, limits=limits, shift=shift, pull=pull, before=before
+        )  # fmt: skip
+        self.roll(ClosedLoops(*map(writeable, loops)), 0, N, X, U)
         return candidates_of(X, A), candidates_of(U, A)
 
     # -------------------------------------------------------------------------------------------- expansions

@@ -41,7 +41,7 @@ def robot_case(system: RigidBodySystem, N: int) -> Case:
     H = np.zeros_like(fx), np.zeros((N, system.nu, system.ndx)), np.zeros((N, system.nu, system.nu))
     (alphas, _), X, U = system.candidate_lanes(N, np.array([1.0, 0.5]))
     X[...], U[...] = 0.0, 0.0
-    loops = ClosedLoops(x0, xs, us, k, K, alphas)
+    loops = ClosedLoops.of(x0, xs, us, k, K, alphas)
     roll = system.prepared_roll(loops, 0, N, X, U)
     expand = system.prepared_expansion(xs, us, fx, fu, lam, *H)
     given = {"xs": xs, "us": us, "x0": x0, "k": k, "K": K, "lam": lam}
