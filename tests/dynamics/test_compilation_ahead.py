@@ -367,14 +367,15 @@ def test_no_workers_where_there_is_little_to_compile(monkeypatch):
     monkeypatch.setattr(ahead, "_workers", None)
     monkeypatch.setattr(ahead, "_known", [])
     monkeypatch.setenv(ahead.VARIABLE, "2")
-    monkeypatch.setattr(ahead, "missing", lambda entries: [(0, manifest().entries[0]._replace(seconds=1.9))])
+    number, entry = manifest().numbered(features_of(*vars(problem).values()) | SOLVERS)[3]
+    monkeypatch.setattr(ahead, "missing", lambda entries: [(number, entry._replace(seconds=1.9))])
     ahead.compile_ahead(problem)
     assert not started
     monkeypatch.setattr(ahead, "_known", [])
-    monkeypatch.setattr(ahead, "missing", lambda entries: [(3, manifest().entries[3]._replace(seconds=2.1))])
+    monkeypatch.setattr(ahead, "missing", lambda entries: [(number, entry._replace(seconds=2.1))])
     monkeypatch.setattr(ahead.PROGRESS, "expect", lambda *given: started.append(given[:2]))
     ahead.compile_ahead(problem)
-    assert started[0] == ([3], 2) and started[1][0] == 1
+    assert started[0] == ([number], 2) and started[1][0] == 1
     ahead.compile_ahead(problem)
     assert len(started) == 2  # once for problems of one kind
 
