@@ -1,6 +1,8 @@
 """What compiles for which kind of problem, and its compilation ahead, by several processes at once."""
 
+from dynamics.simd.compilation import EXECUTED, PREPARED
+
 SOLVERS = frozenset({"ILQR", "DDP"})
-PREPARED, EXECUTED, EXPLAINED = "(prepared)", "(executed)", "(explained)"
+EXPLAINED = "(explained)"
 STAGES = frozenset({PREPARED, EXECUTED, EXPLAINED})
 """What is done with a problem besides solving it: prepared solves, policies and simulations, explanations."""

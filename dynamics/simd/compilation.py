@@ -127,6 +127,8 @@ def by_address(function: Callable[..., Any]) -> Any:
     )
 
 
+PREPARED, EXECUTED = "(prepared)", "(executed)"
+"""What else than solves a problem's kernels may be compiled for."""
 _COLLECTION = 100_000, 50, 100
 """Thresholds of the garbage collector while numba compiles.  Its objects live until compilation ends, so that
 collecting as often as usual would take a tenth of the time."""

@@ -42,22 +42,27 @@ class ClosedLoops(NamedTuple):
     @classmethod
     def of(
         cls,
-        *law: np.ndarray,
+        x0: np.ndarray,
+        xs: np.ndarray,
+        us: np.ndarray,
+        k: np.ndarray,
+        K: np.ndarray,
+        alphas: np.ndarray,
         gaps: np.ndarray | None = None,
         limits: np.ndarray | None = None,
         shift: np.ndarray | None = None,
         pull: np.ndarray | None = None,
         before: np.ndarray | None = None,
     ) -> ClosedLoops:
-        """Closed loops with the first six arrays, and others as far as they are there."""
+        """Closed loops with as many of the last five arrays as there are."""
         return cls(
-            *law,
+            x0, xs, us, k, K, alphas,
             NO_ROWS if gaps is None else gaps,
             NO_MATRICES if limits is None else limits,
             NO_ROWS if shift is None else shift,
             NO_ROWS if pull is None else pull,
             NO_MATRICES if before is None else before,
-        )
+        )  # fmt: skip
 
 
 class Segment(NamedTuple):
