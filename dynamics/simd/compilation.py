@@ -190,16 +190,16 @@ class _Progress(event.Listener):
         have compiled `elsewhere()`, as long as `others()` is true."""
         self._elsewhere, self._others = elsewhere, others
         if seconds > self.SILENT:
-            self._announce(f": {kernels} kernels, about {seconds:.0f} s")
+            self._announce(f": {kernels} kernels, about {seconds:.0f} s", "; `trajopt compile` makes all listed ones")
 
-    def _announce(self, about):
+    def _announce(self, about="", advice=""):
         if self._shown or sys.stderr is None or os.environ.get("TRAJOPT_QUIET") == "1":
             return
         self._shown, name = True, getattr(self._subject(), "name", "")
         named = isinstance(name, str) and name.isprintable() and name not in ("", "problem")  # the default
         what = f" for {name}" if named else ""
         reason = f" ({shipped.misfit()})" if shipped.misfit() else ""
-        line = f"compiling kernels{what}, once on this computer{about}{reason}; `trajopt compile` makes all of them"
+        line = f"compiling kernels{what}, once on this computer{about}{reason}{advice}"
         sys.stderr.write(f"{line}\n")
         sys.stderr.flush()
 
@@ -212,7 +212,7 @@ class _Progress(event.Listener):
     def _show(self, name):
         passed = self._passed()
         if passed > (self.SILENT if self._subject() is not None else self.UNKNOWN):
-            self._announce("")
+            self._announce()
         if self._shown and sys.stderr is not None and sys.stderr.isatty():
             sys.stderr.write(f"\r{self._done()} compiled, {passed:.0f} s  {name[:36]:36s}")
             sys.stderr.flush()
@@ -223,7 +223,7 @@ class _Progress(event.Listener):
             clear, closed = "\r" + 60 * " " + "\r", at_exit or not self._others()
             with suppress(OSError, ValueError):  # closed at the end of the process
                 sys.stderr.write(clear if sys.stderr.isatty() else "")
-                sys.stderr.write(f"{self._done()} kernels compiled in {self._passed():.0f} s\n" if closed else "")
+                sys.stderr.write(f"kernels compiled in {self._passed():.0f} s\n" if closed else "")
                 sys.stderr.flush()
             self._shown = not closed
         if not self._shown:
