@@ -197,7 +197,7 @@ def study(run: Run) -> dict[str, Any]:
     rows = [cold(name) for name in run.track(names, "cold")]
     if not run.options.budget:
         for row in run.track(rows, "with other processes"):
-            row["seconds with other processes"] = _alone(row["solved"], worker_count())[1]
+            row["seconds with other processes"] = _alone(row["solved"], worker_count(beside=1))[1]
         ahead = {} if run.options.only else all_compiled(run)
         return {"rows": rows, "warm": warm(run.options.starts), "over": [], "processors": os.cpu_count(), **ahead}
     allowed = json.loads(BUDGET.read_text(encoding="utf-8"))

@@ -239,8 +239,8 @@ def listed(runs: Mapping[str, Record], known: Mapping[str, float]) -> dict[str, 
     every: dict[str, frozenset[str]] = {}
     for run, x in runs.items():
         name = run.split()[0] if x.stages else run
-        own = STAGES.union(x.features) if x.stages else {OF_EXAMPLES}
-        every[name] = every.get(name, frozenset()).union(own, *(then for *_, then in x.found))
+        own = STAGES.union(x.features) if x.stages else {OF_EXAMPLES}.union(*(then for *_, then in x.found))
+        every[name] = every.get(name, frozenset()).union(own)
         for key, cost, features_then in x.found:
             seconds[key] = max(seconds.get(key, 0.0), cost or 0.0)
             at.setdefault(key, frozenset(features_then))
@@ -252,9 +252,9 @@ def listed(runs: Mapping[str, Record], known: Mapping[str, float]) -> dict[str, 
             needs = frozenset(requirement((), others, at[key]))
             same = any(needs <= frozenset(x.features) for x in solves.values())
             needed[key] = [frozenset({OF_EXAMPLES}) if same else needs]  # nothing else tells those who need it
-    for run, x in runs.items():  # an example's features are those of its functions, too
-        name = run.split()[0] if x.stages else run
-        every[name] = every[name].union(*(needs for key, *_ in x.found for needs in needed[key][:1]))
+    for run, x in runs.items():
+        if not x.stages:  # an example's features are those of its functions, too
+            every[run] = every[run].union(*(needs for key, *_ in x.found for needs in needed[key][:1]))
     words = sorted(frozenset().union(*every.values(), *(needs for lists in needed.values() for needs in lists)))
     kinds: dict[str, int] = {}
     functions = []
