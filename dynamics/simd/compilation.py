@@ -127,8 +127,6 @@ def by_address(function: Callable[..., Any]) -> Any:
     )
 
 
-PREPARED, EXECUTED = "(prepared)", "(executed)"
-"""What else than solves a problem's kernels may be compiled for."""
 _COLLECTION = 100_000, 50, 100
 """Thresholds of the garbage collector while numba compiles.  Its objects live until compilation ends, so that
 collecting as often as usual would take a tenth of the time."""
@@ -152,7 +150,7 @@ class _Progress(event.Listener):
 
     def subject(self, problem: Any, *doing: str) -> None:
         """What is compiled next is for this problem; `doing`: what is done with it, and may be again with the next
-        one, names of solvers and stages (`dynamics.compilation`)."""
+        one, names of solvers, and `dynamics.simd.stages`."""
         self._told = self._told and self._subject() is problem and self._doing.issuperset(doing)
         self._subject = weakref.ref(problem)
         self._doing.update(doing)

@@ -20,7 +20,9 @@ from dynamics.simd.array_loops import copy
 from dynamics.simd.prepared_calls import PreparedCall, PreparedCalls
 from dynamics.validation import as_array, as_batch, as_floats, writeable
 
-THERE, NO_ROWS, NO_MATRICES = np.empty(0), np.empty((0, 0)), np.empty((0, 0, 0))
+THERE, _NO_ROWS, _NO_MATRICES = np.empty(0), np.empty((0, 0)), np.empty((0, 0, 0))
+NONE = {"gaps": _NO_ROWS, "limits": _NO_MATRICES, "shift": _NO_ROWS, "pull": _NO_ROWS, "before": _NO_MATRICES}
+"""In place of what a closed loop lacks."""
 
 
 class ClosedLoops(NamedTuple):
@@ -40,29 +42,9 @@ class ClosedLoops(NamedTuple):
     before: np.ndarray  # (N, nu, n + nu) feedback to n last numbers of the state before, and its controls
 
     @classmethod
-    def of(
-        cls,
-        x0: np.ndarray,
-        xs: np.ndarray,
-        us: np.ndarray,
-        k: np.ndarray,
-        K: np.ndarray,
-        alphas: np.ndarray,
-        gaps: np.ndarray | None = None,
-        limits: np.ndarray | None = None,
-        shift: np.ndarray | None = None,
-        pull: np.ndarray | None = None,
-        before: np.ndarray | None = None,
-    ) -> ClosedLoops:
-        """Closed loops with as many of the last five arrays as there are."""
-        return cls(
-            x0, xs, us, k, K, alphas,
-            NO_ROWS if gaps is None else gaps,
-            NO_MATRICES if limits is None else limits,
-            NO_ROWS if shift is None else shift,
-            NO_ROWS if pull is None else pull,
-            NO_MATRICES if before is None else before,
-        )  # fmt: skip
+    def of(cls, *law: np.ndarray, **given: np.ndarray | None) -> ClosedLoops:
+        """Closed loops with the first six arrays, and as many of the other five, by name, as there are."""
+        return cls._make([*law, *(NONE[name] if (x := given.get(name)) is None else x for name in NONE)])
 
 
 class Segment(NamedTuple):

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynamics.simd import PROGRESS
-from dynamics.simd.compilation import EXECUTED, PREPARED
+from dynamics.simd.stages import EXECUTED, PREPARED
 from dynamics.simd.threads import processors
 from dynamics.validation import as_array, as_flag, as_text, as_whole_number
 from trajopt.interfaces.system import state_array
