@@ -189,11 +189,6 @@ def requirement(
     return sorted(found)
 
 
-def common_features(names: Iterable[str], features: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    """Those that all of these problems have."""
-    return frozenset.intersection(*(features[name] for name in names))
-
-
 def joined(one: Record, other: Record) -> Record:
     """Runs of the same at two levels."""
     ends = {stage: (one.stages[stage], other.stages[stage]) for stage in one.stages} or {"": (None, None)}
