@@ -435,6 +435,8 @@ import numpy as np
 from numba.core import event
 from dynamics.simd import PROGRESS, routine
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background may have had it ignored
+
 class Interrupt(event.Listener):
     def on_start(self, ev):
         os.kill(os.getpid(), signal.SIGINT)
